@@ -1,0 +1,58 @@
+# Two commands do everything: make demo, make test. Both make their own environment in .venv.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input --quiet install -c constraints.txt
+PAGE := demo/audit.html
+
+.PHONY: help demo test lint pytest slow bench format clean
+.NOTPARALLEL:
+.DEFAULT_GOAL := help
+
+help: ## show this list
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
+
+demo: $(VENV)/.plot ## audit four schedules on one stream and draw a page of pictures
+	@mkdir -p $(dir $(PAGE))
+	$(BIN)/reprise audit --stream cifar100-lt10 --retrieval uniform,iid,fixed,rpr --seeds 3 --plot $(PAGE)
+	@echo
+	@echo "Open this page in a browser: $(CURDIR)/$(PAGE)"
+
+test: lint pytest ## check style, types and imports, then run the tests
+
+lint: $(VENV)/.dev ## check style, types and the direction of imports
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+pytest: $(VENV)/.dev ## run the tests alone, without the slow studies
+	$(BIN)/python -m pytest -n 2
+
+slow: $(VENV)/.dev ## run the slow studies that make test leaves out
+	$(BIN)/python -m pytest -n 2 -m slow
+
+bench: $(VENV)/.dev ## measure speed, each measure beside its floor
+	@set -e; for file in benchmarks/[a-z]*.py; do echo "$$file"; $(BIN)/python "$$file"; done
+
+format: $(VENV)/.dev ## put the code into the house style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean: ## remove the environment and everything built
+	rm -rf $(VENV) build dist demo .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# A stamp stands for a finished install, so a broken one is begun again and a finished one is not.
+$(VENV)/.made: constraints.txt
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 10) or sys.exit("Python 3.10 or later is needed, this is %s: make PYTHON=... names another." % sys.version.split()[0])'
+	@echo "Making the environment in $(VENV); the first time this takes a minute."
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) hatchling editables
+	@touch $@
+
+$(VENV)/.plot $(VENV)/.dev: $(VENV)/.%: $(VENV)/.made pyproject.toml
+	@echo "Installing reprise-cl[$*] and what it needs."
+	@$(PIP) --no-build-isolation -e '.[$*]'
+	@touch $@

@@ -1,0 +1,21 @@
+"""Settings that all tests share."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# The same examples every time, so that a red run is red again; HYPOTHESIS_PROFILE=thorough looks further.
+settings.register_profile("default", deadline=None, derandomize=True, max_examples=100)
+settings.register_profile(
+    "thorough", deadline=None, max_examples=5000, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    if config.option.markexpr == "not slow":
+        return "slow studies are left out; `make slow` runs them"
+    return None

@@ -1,0 +1,93 @@
+"""The project as a whole: what importing it costs, and whether what it shows people runs."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import reprise
+
+ROOT = Path(__file__).resolve().parent.parent
+EXAMPLES = sorted((ROOT / "examples").glob("[0-9]*.py"))
+PAGES = [
+    page
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    if "```python\n" in page.read_text(encoding="utf-8")
+]
+HEAVY = ("torch", "matplotlib", "rich", "tyro", "PIL", "scipy", "safetensors")
+
+
+def name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def run(*arguments: str, cwd: Path = ROOT) -> str:
+    """Run Python with every warning an error, and return what it printed."""
+    command = [sys.executable, "-W", "error", *arguments]
+    environment = {**os.environ, "MPLBACKEND": "agg"}
+    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_import_brings_numpy_only() -> None:
+    loaded = run("-c", "import sys, reprise; print(*sorted({name.split('.')[0] for name in sys.modules}))").split()
+    assert "numpy" in loaded
+    assert not set(loaded) & set(HEAVY)
+
+
+def test_memory_works_where_nothing_but_numpy_is_installed() -> None:
+    script = f"""
+import sys
+sys.modules.update(dict.fromkeys({HEAVY!r}))  # None in sys.modules makes the import fail
+import numpy as np, reprise
+memory = reprise.Memory(capacity=4, seed=0)
+memory.store(np.array([0, 1, 2]))
+print(sorted(memory.draw(3).labels.tolist()))
+"""
+    assert run("-c", script) == "[0, 1, 2]\n"
+
+
+def test_import_is_quick() -> None:
+    def seconds() -> float:
+        start = time.perf_counter()
+        run("-c", "import reprise")
+        return time.perf_counter() - start
+
+    assert min(seconds() for _ in range(3)) < 0.5
+
+
+def test_version_is_said_once() -> None:
+    declared = re.search(r'^version = "(.+)"$', (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.MULTILINE)
+    assert declared is not None
+    assert reprise.__version__ == declared.group(1)
+    assert f"## [{reprise.__version__}]" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+def test_files_stay_short() -> None:
+    files = [file for room in ("src", "tests", "examples", "benchmarks") for file in (ROOT / room).rglob("*.py")]
+    lengths = {name(file): file.read_bytes().count(b"\n") for file in files}
+    assert "src/reprise/__init__.py" in lengths
+    assert {file: lines for file, lines in lengths.items() if lines > 400} == {}
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=name)
+def test_example_runs(example: Path, tmp_path: Path) -> None:
+    run(str(example), cwd=tmp_path)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_code_on_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run a page's blocks marked `python` in order, as one program; a traceback names the page's own lines."""
+    monkeypatch.chdir(tmp_path)
+    text = page.read_text(encoding="utf-8")
+    program: dict[str, object] = {"__name__": "__main__"}
+    for block in re.finditer(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+        lines_before = text.count("\n", 0, block.start(1))
+        exec(compile("\n" * lines_before + block.group(1), str(page), "exec"), program)
