@@ -1,0 +1,187 @@
+"""The replay memory: a storage, a retrieval, and the index between them. It holds labels and slots, never data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from reprise.memory.index import Index
+from reprise.memory.protocols import Retrieval, Schedule, Score, Storage
+from reprise.memory.resolve import as_retrieval, as_storage, spec_of
+from reprise.rng import Random, check_seed
+from reprise.specs import whole
+
+
+class Draw:
+    """What a draw returned: `slots` and their `labels`, int64 arrays of one length. Falsy when empty."""
+
+    __slots__ = ("labels", "slots")
+
+    def __init__(self, slots: NDArray[np.int64], labels: NDArray[np.int64]) -> None:
+        self.slots = slots
+        self.labels = labels
+
+    def __len__(self) -> int:
+        return len(self.slots)
+
+    def __repr__(self) -> str:
+        return f"Draw(slots={self.slots.tolist()}, labels={self.labels.tolist()})"
+
+
+class Memory:
+    """At most `capacity` labelled slots, a rule for who is kept and a rule for who returns.
+
+    Draw first, train, then store what came in: an example is never replayed in the step that brings it.
+
+    >>> memory = Memory(capacity=4, storage="reservoir", retrieval="rpr", seed=0)
+    >>> memory.store([0, 1, 1, 2]).tolist()
+    [0, 1, 2, 3]
+    >>> sorted(memory.draw(3).labels.tolist())
+    [0, 1, 2]
+
+    Every random decision has a stream of its own, named after its purpose and derived from the seed. Two
+    memories of the same seed that differ in retrieval hold the same examples at every step.
+
+    `draws` is the number of draws a step takes, each with a schedule of its own: `draw(n, channel=1)` is the
+    second.
+    """
+
+    def __init__(
+        self,
+        capacity: int,
+        storage: str | Storage = "reservoir",
+        retrieval: str | Retrieval | Schedule = "rpr",
+        seed: int = 0,
+        draws: int = 1,
+    ) -> None:
+        self.capacity = whole(capacity, "capacity", 1)
+        self.seed = check_seed(seed)
+        self.storage = as_storage(storage)
+        self.retrieval = as_retrieval(retrieval)
+        self.draws = whole(draws, "draws", 1)
+        self.steps = 0
+        self._randoms: dict[str, Random] = {}
+        self._index = Index(self.capacity)
+        self._store = self.storage.fresh()
+        self._store.start(self._random)
+        self._channels = [self._channel(number) for number in range(self.draws)]
+
+    def _random(self, name: str) -> Random:
+        return self._randoms.setdefault(name, Random(self.seed, name))
+
+    def _channel(self, number: int) -> Retrieval:
+        channel = self.retrieval.fresh()
+        channel.start(lambda name: self._random(f"{name}/{number}" if number else name), self._index)
+        return channel
+
+    def draw(self, n: int, *, channel: int = 0, score: Score | None = None) -> Draw:
+        """At most n stored examples, none twice; empty when the memory is empty or n is 0."""
+        if type(n) is not int or n < 0:
+            n = whole(n, "the replay size", 0)
+        if not 0 <= channel < self.draws:
+            raise ValueError(f"channel must be 0 to {self.draws - 1}, got {channel!r}")
+        index = self._index
+        slots = self._channels[channel].draw(n, index, score) if n and index.size else []
+        self.steps += channel == 0
+        drawn = np.array(slots, np.int64)
+        return Draw(drawn, index.labels[drawn])
+
+    def store(self, labels: ArrayLike) -> NDArray[np.int64]:
+        """Offer a batch in order; for each label, the slot it was written to, or −1 when it was not kept.
+
+        A slot may be given twice in one batch: the later example is the one that stays.
+        """
+        return np.array(self._store.place(_labels(labels), self._index), np.int64)
+
+    @property
+    def storage_spec(self) -> str:
+        """The storage's short name."""
+        return spec_of(self.storage)
+
+    @property
+    def retrieval_spec(self) -> str:
+        """The retrieval's short name."""
+        return spec_of(self.retrieval)
+
+    def __len__(self) -> int:
+        return self._index.size
+
+    @property
+    def labels(self) -> NDArray[np.int64]:
+        """The label of slot 0, 1, …: a copy, `len(memory)` long."""
+        labels: NDArray[np.int64] = self._index.labels[: self._index.size].copy()
+        return labels
+
+    @property
+    def classes(self) -> NDArray[np.int64]:
+        """The resident classes, sorted."""
+        return np.array(sorted(self._index.members), np.int64)
+
+    def counts(self) -> dict[int, int]:
+        """How many examples each resident class holds, by class."""
+        return {label: len(row) for label, row in sorted(self._index.members.items())}
+
+    def __repr__(self) -> str:
+        return (
+            f"Memory(capacity={self.capacity}, storage={self.storage_spec!r}, retrieval={self.retrieval_spec!r}, "
+            f"seed={self.seed}{f', draws={self.draws}' if self.draws > 1 else ''})"
+        )
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything: plain numbers, strings, lists, dicts and NumPy arrays, none shared with the memory."""
+        return {
+            "version": 1,
+            "capacity": self.capacity,
+            "storage": self.storage_spec,
+            "retrieval": self.retrieval_spec,
+            "draws": self.draws,
+            "seed": self.seed,
+            "steps": self.steps,
+            "index": self._index.state_dict(),
+            "store": self._store.state_dict(),
+            "channels": [channel.state_dict() for channel in self._channels],
+            "random": {name: random.position for name, random in sorted(self._randoms.items())},
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Become the memory that gave this state, seed included; on any fault, an error and no change."""
+        if not isinstance(state, dict) or "capacity" not in state:
+            raise ValueError(f"this is not a memory's state: {type(state).__name__} without a 'capacity'")
+        mine = {"capacity": self.capacity, "storage": self.storage_spec, "retrieval": self.retrieval_spec}
+        for name, value in {**mine, "draws": self.draws}.items():
+            if state.get(name) != value:
+                raise ValueError(f"the state is of a memory with {name} {state.get(name)!r}, this one has {value!r}")
+        try:
+            other = Memory(self.capacity, self.storage, self.retrieval, state["seed"], self.draws)
+            other._load(state)
+        except (KeyError, IndexError, TypeError, AttributeError) as error:
+            raise ValueError(f"this memory state is damaged: {type(error).__name__}: {error}") from error
+        self.__dict__ = other.__dict__
+
+    def _load(self, state: dict[str, Any]) -> None:
+        self.steps = whole(state["steps"], "the state's steps", 0)
+        self._index.load_state_dict(state["index"])
+        self._store.load_state_dict(state["store"])
+        for channel, saved in zip(self._channels, state["channels"], strict=True):
+            channel.load_state_dict(saved)
+        if set(state["random"]) != set(self._randoms):
+            raise ValueError(f"the state has random streams {sorted(state['random'])}, not {sorted(self._randoms)}")
+        for name, random in self._randoms.items():
+            random.load_state_dict({"seed": self.seed, "name": name, "position": state["random"][name]})
+
+
+def _labels(labels: ArrayLike) -> list[int]:
+    array = np.asarray(labels)
+    if array.ndim != 1:
+        raise ValueError(f"labels must be one-dimensional, got shape {array.shape}")
+    if not array.size:
+        return []
+    if array.dtype.kind not in "iu":
+        raise TypeError(f"labels must be whole numbers, got dtype {array.dtype} with {array[0]!r} first")
+    values: list[int] = array.tolist()
+    if min(values) < 0 or (array.dtype == np.uint64 and max(values) >= 2**63):
+        wrong = next(value for value in values if not 0 <= value < 2**63)
+        raise ValueError(f"labels must be 0 or more and fit 64 bits, got {wrong}")
+    return values

@@ -1,0 +1,91 @@
+"""What a storage, a schedule and a retrieval must be able to do: write your own against these.
+
+The easiest way is to derive from `reprise.specs.Policy`, which supplies `fresh`, repr, equality and spec. A
+policy has two lives. As an *object* it is its constructor arguments. Put into a memory, a fresh copy of it is
+*started* with random streams of its own, and from then on has a state, which `state_dict` gives as plain
+numbers, strings, lists, dicts and NumPy arrays, and `load_state_dict` takes back. Random streams are saved by
+the memory, not by the policy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from reprise.memory.index import Index
+from reprise.rng import Random
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+Score = Callable[[Any], Any]
+Source = Callable[[str], Random]
+
+
+@runtime_checkable
+class Storage(Protocol):
+    """Who is kept: decides which slot an incoming example takes, or none."""
+
+    def fresh(self) -> Self: ...
+
+    def start(self, source: Source) -> None:
+        """Begin with an empty memory; `source("storage")` is the random stream for what is kept."""
+
+    def place(self, labels: list[int], index: Index) -> list[int]:
+        """Give each example a slot, in order: `index.put(slot, label)` if it is kept. Return the slots, −1 for none."""
+
+    def state_dict(self) -> dict[str, Any]: ...
+
+    def load_state_dict(self, state: dict[str, Any]) -> None: ...
+
+
+@runtime_checkable
+class Schedule(Protocol):
+    """When classes return: yields class ids for a replay batch. It sees class ids only.
+
+    A schedule that may name a class twice in a batch though there are enough others sets `distinct = False`.
+    """
+
+    def fresh(self) -> Self: ...
+
+    def start(self, random: Random) -> None:
+        """Begin with no resident class and this random stream."""
+
+    def begin(self, n: int, arrived: Sequence[int], departed: Sequence[int]) -> None:
+        """A draw of n examples begins; these classes have come and gone since the last (sorted, never overlapping)."""
+
+    def take(self, k: int, batch: Sequence[int]) -> list[int]:
+        """At most k class ids, next first; a class may come twice. `batch` holds the classes drawn so far in this draw.
+
+        Called again in the same draw when some classes had no further example. An empty list ends the draw.
+        """
+
+    def bound(self, classes: int, n: int) -> int | None:
+        """The longest gap of any class on a fixed set of `classes`, drawing n a step; None if there is no bound."""
+
+    def churn_bound(self, most: int, inserted: int, n: int) -> int | None:
+        """The longest gap of a class that stays while others come and go; None if there is no bound.
+
+        `most` is the largest number of resident classes from one visit to the next, `inserted` how many came.
+        """
+
+    def state_dict(self) -> dict[str, Any]: ...
+
+    def load_state_dict(self, state: dict[str, Any]) -> None: ...
+
+
+@runtime_checkable
+class Retrieval(Protocol):
+    """Which stored examples return."""
+
+    def fresh(self) -> Self: ...
+
+    def start(self, source: Source, index: Index) -> None:
+        """Begin on this index; `source(name)` gives a random stream of that name."""
+
+    def draw(self, n: int, index: Index, score: Score | None) -> list[int]:
+        """At most n distinct filled slots. The memory is never empty here, and n never 0."""
+
+    def state_dict(self) -> dict[str, Any]: ...
+
+    def load_state_dict(self, state: dict[str, Any]) -> None: ...

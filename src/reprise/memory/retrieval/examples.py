@@ -1,0 +1,79 @@
+"""Which example of a class is taken: a random one, or the next of a shuffled pass."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from reprise.memory.index import Index
+from reprise.rng import Random
+
+
+class AnyExample:
+    """A uniform example of the class, never twice in a batch: a shuffle of its list, done only as far as needed."""
+
+    def __init__(self, random: Random) -> None:
+        self.random = random
+
+    def once(self, labels: list[int], index: Index) -> list[int]:
+        """One example of each of these classes, which are all different."""
+        rows = [index.members[label] for label in labels]
+        turns = self.random.below_each([len(row) for row in rows])
+        return [row[turn] for row, turn in zip(rows, turns)]  # noqa: B905
+
+    def open(self) -> None:
+        """A batch begins in which classes may come more than once."""
+        self.moved: dict[int, dict[int, int]] = {}
+
+    def next(self, label: int, taken: int, index: Index) -> int:
+        """One more example of a class of which `taken` are already in the batch."""
+        row, moved = index.members[label], self.moved.setdefault(label, {})
+        turn = taken + self.random.below(len(row) - taken)
+        chosen = moved.get(turn, turn)
+        moved[turn] = moved.get(taken, taken)
+        return row[chosen]
+
+    def state_dict(self) -> dict[str, Any]:
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        pass
+
+
+class ExamplePass:
+    """The examples of a class by shuffled passes of its own, so that none waits more than two passes less one visit.
+
+    A deck entry names a slot and when it was written: a slot written since holds another example, and its entry
+    is void. New examples join at the next shuffle.
+    """
+
+    def __init__(self, random: Random) -> None:
+        self.random = random
+        self.decks: dict[int, list[tuple[int, int]]] = {}
+
+    def once(self, labels: list[int], index: Index) -> list[int]:
+        self.open()
+        return [self.next(label, 0, index) for label in labels]
+
+    def open(self) -> None:
+        self.batch: set[int] = set()
+
+    def next(self, label: int, taken: int, index: Index) -> int:
+        deck = self.decks.setdefault(label, [])
+        while True:
+            while deck:
+                slot, stamp = deck.pop()
+                if index.stamps[slot] == stamp:
+                    self.batch.add(slot)
+                    return slot
+            slots = self.random.shuffled(index.members[label])
+            # What is already in this batch comes last, and there is something else: `taken` is below the count.
+            slots.sort(key=self.batch.__contains__)
+            deck.extend((slot, int(index.stamps[slot])) for slot in reversed(slots))
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "decks": [[label, [list(entry) for entry in deck]] for label, deck in sorted(self.decks.items()) if deck]
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.decks = {int(label): [(int(slot), int(stamp)) for slot, stamp in deck] for label, deck in state["decks"]}

@@ -1,0 +1,79 @@
+"""Retrieval by a schedule: it names the classes, this finds the examples."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from reprise.memory.index import Index
+from reprise.memory.protocols import Schedule, Score, Source
+from reprise.memory.retrieval.examples import AnyExample, ExamplePass
+from reprise.specs import Policy
+
+
+class Scheduled(Policy):
+    """Asks the schedule for classes and takes from each a stored example not yet in the batch.
+
+    What is missing then is asked for again, at most |M|+1 times; so a batch never repeats an example and may
+    come back short. With `example_pass`, the examples of a class go by shuffled passes too (`+pass`).
+    """
+
+    def __init__(self, schedule: Schedule, example_pass: bool = False) -> None:
+        self.schedule = schedule
+        self.example_pass = example_pass
+
+    @property
+    def spec(self) -> str:
+        return str(getattr(self.schedule, "spec", repr(self.schedule))) + ("+pass" if self.example_pass else "")
+
+    def start(self, source: Source, index: Index) -> None:
+        self._schedule = self.schedule.fresh()
+        self._schedule.start(source("schedule"))
+        self._examples = (ExamplePass if self.example_pass else AnyExample)(source("example choice"))
+        self._changed = index.watch()
+
+    def draw(self, n: int, index: Index, score: Score | None) -> list[int]:
+        schedule, size = self._schedule, min(n, index.size)
+        if self._changed:
+            changed = sorted(self._changed)
+            self._changed.clear()
+            schedule.begin(
+                n, [c for c in changed if c in index.members], [c for c in changed if c not in index.members]
+            )
+        else:
+            schedule.begin(n, (), ())
+        labels = schedule.take(size, ())
+        if len(labels) == size == len(set(labels)):
+            return self._examples.once(labels, index)
+        return self._fill(labels, size, index)
+
+    def _fill(self, labels: list[int], size: int, index: Index) -> list[int]:
+        slots: list[int] = []
+        batch: list[int] = []
+        taken: dict[int, int] = {}
+        self._examples.open()
+        for _ in range(index.size + 1):
+            for label in labels:
+                count = taken.get(label, 0)
+                if count < len(index.members[label]) and len(batch) < size:
+                    slots.append(self._examples.next(label, count, index))
+                    batch.append(label)
+                    taken[label] = count + 1
+            if len(batch) == size:
+                break
+            labels = self._schedule.take(size - len(batch), batch)
+            if not labels:
+                break
+        return slots
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "changed": sorted(self._changed),
+            "schedule": self._schedule.state_dict(),
+            "examples": self._examples.state_dict(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._changed.clear()
+        self._changed.update(int(label) for label in state["changed"])
+        self._schedule.load_state_dict(state["schedule"])
+        self._examples.load_state_dict(state["examples"])

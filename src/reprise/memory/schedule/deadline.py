@@ -1,0 +1,134 @@
+"""Independent draws under a cap: a class whose time is up is served, everything else stays random."""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+from reprise.memory.schedule.deck import rounds
+from reprise.memory.schedule.ring import Ring
+from reprise.rng import Random
+from reprise.specs import Policy, number, register
+
+
+@register("schedule", "deadline", argument=float, letter="S")
+class Deadline(Policy):
+    """An independent balanced draw, overruled only by classes that have waited ⌈S·C/b⌉ steps.
+
+    Every class has a deadline, its last visit plus the cap, and no step holds more than b deadlines; so whoever
+    is due can always be served, and nobody else need be. On a fixed set the gap is geometric below the cap, with
+    an atom there. Under churn the cap is that of the largest resident set of the interval. A deadline is moved
+    forward to the latest step with room when its own is taken, and put off when the set has grown meanwhile.
+    """
+
+    def __init__(self, stretch: float) -> None:
+        self.stretch = number(stretch, "the S of 'deadline:S'")
+        if self.stretch <= 1:
+            raise ValueError(f"the S of 'deadline:S' must be above 1, got {self.stretch}")
+        self._exact = Fraction(repr(self.stretch))  # 1.1 is to mean eleven tenths
+
+    def start(self, random: Random) -> None:
+        self.random = random
+        self.ring = Ring()
+        self.now = 0
+        self.n = 1
+        self.cap = 1
+        self.last: dict[int, int] = {}  # step of the last visit; one before the first draw that knew the class
+        self.due: dict[int, int] = {}
+        self.steps: dict[int, dict[int, None]] = {}  # the classes due at a step, in order of entry
+        self.late: dict[int, None] = {}  # due now
+        self.room: list[int] = []  # steps after now, up to the horizon, that hold fewer than n deadlines
+        self.horizon = 0
+
+    def begin(self, n: int, arrived: Sequence[int], departed: Sequence[int]) -> None:
+        self.now += 1
+        self.horizon = max(self.horizon, self.now)
+        self.ring.change(arrived, departed)
+        for label in departed:
+            self._release(label)
+            del self.last[label]
+        if n != self.n:
+            self.n = n
+            steps = range(self.now + 1, self.horizon + 1)
+            self.room = [step for step in steps if len(self.steps.get(step, ())) < n]
+        del self.room[: bisect_right(self.room, self.now)]
+        self.cap = self.bound(len(self.ring.ids), n)
+        for label in self.random.shuffled(list(arrived)) if arrived else ():
+            self.last[label] = self.now - 1
+            self._defer(label)
+        for label in self.steps.pop(self.now, ()):
+            del self.due[label]
+            if self.last[label] + self.cap > self.now:
+                self._defer(label)  # the set has grown since: it may wait a little longer
+            else:
+                self.late[label] = None
+
+    def take(self, k: int, batch: Sequence[int]) -> list[int]:
+        taken, rest = rounds(k, self.ring.ids, self.random)
+        if taken:
+            taken += self.ring.draw(rest, self.random)
+        else:
+            taken = list(self.late)[:rest]
+            taken += self.ring.draw_outside(rest - len(taken), self.late, self.random)
+        for label in dict.fromkeys(taken):
+            self._release(label)
+            self.last[label] = self.now
+            self._defer(label)
+        return taken
+
+    def _release(self, label: int) -> None:
+        self.late.pop(label, None)
+        step = self.due.pop(label, None)
+        if step is not None:
+            holders = self.steps[step]
+            if len(holders) == self.n:
+                insort(self.room, step)
+            del holders[label]
+
+    def _defer(self, label: int) -> None:
+        """Set the deadline: the latest step with room that keeps the cap."""
+        limit = self.last[label] + self.cap
+        while self.horizon < limit:
+            self.horizon += 1
+            self.room.append(self.horizon)
+        place = bisect_right(self.room, limit) - 1
+        if place < 0:  # every step up to the limit is full: now is the only one left
+            self.late[label] = None
+            return
+        step = self.room[place]
+        holders = self.steps.setdefault(step, {})
+        holders[label] = None
+        self.due[label] = step
+        if len(holders) >= self.n:
+            del self.room[place]
+
+    def bound(self, classes: int, n: int) -> int:
+        return -(-self._exact.numerator * classes // (self._exact.denominator * n)) if n < classes else 1
+
+    def churn_bound(self, most: int, inserted: int, n: int) -> int:
+        return self.bound(most, n)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "ring": list(self.ring.ids),
+            "now": self.now,
+            "n": self.n,
+            "cap": self.cap,
+            "last": [[label, self.last[label]] for label in sorted(self.last)],
+            "steps": [[step, list(holders)] for step, holders in sorted(self.steps.items())],
+            "late": list(self.late),
+            "room": list(self.room),
+            "horizon": self.horizon,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.ring = Ring(state["ring"])
+        self.now, self.n, self.cap = int(state["now"]), int(state["n"]), int(state["cap"])
+        self.horizon = int(state["horizon"])
+        self.last = {int(label): int(step) for label, step in state["last"]}
+        self.steps = {int(step): {int(label): None for label in holders} for step, holders in state["steps"]}
+        self.due = {label: step for step, holders in self.steps.items() for label in holders}
+        self.late = {int(label): None for label in state["late"]}
+        self.room = [int(step) for step in state["room"]]

@@ -1,0 +1,49 @@
+"""Class cycling: the resident classes in order of their ids, round and round."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import Any
+
+from reprise.memory.schedule.deck import Residents
+from reprise.rng import Random
+from reprise.specs import Policy, register
+
+
+@register("schedule", "fixed")
+class FixedCycle(Policy):
+    """Next is the smallest resident id above the last one served, wrapping around.
+
+    On a fixed set every gap is ⌊C/b⌋ or ⌈C/b⌉, the least there can be; if b divides C the same classes always
+    share a batch (the paper's fixed-partition proposition).
+    """
+
+    def start(self, random: Random) -> None:
+        self.residents = Residents()
+        self.last = -1
+
+    def begin(self, n: int, arrived: Sequence[int], departed: Sequence[int]) -> None:
+        if arrived or departed:
+            self.residents.change(arrived, departed)
+
+    def take(self, k: int, batch: Sequence[int]) -> list[int]:
+        ids = self.residents.ids
+        first = bisect_right(ids, self.last)
+        taken = [ids[place % len(ids)] for place in range(first, first + k)]
+        self.last = taken[-1]
+        return taken
+
+    def bound(self, classes: int, n: int) -> int:
+        return -(-classes // n)
+
+    def churn_bound(self, most: int, inserted: int, n: int) -> int:
+        # Between two visits of a class the cursor meets every other class at most once, and each arrival once.
+        return -(-(most + inserted) // n)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"residents": list(self.residents.ids), "last": self.last}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.residents = Residents(state["residents"])
+        self.last = int(state["last"])

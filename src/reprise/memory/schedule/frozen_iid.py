@@ -1,0 +1,57 @@
+"""Frozen blocks drawn independently: geometric waiting times with co-occurrence that is never renewed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from reprise.memory.schedule.blocks import Blocks
+from reprise.rng import Random
+from reprise.specs import Policy, register, whole
+
+
+@register("schedule", "frozen-iid", argument=int, letter="B", optional=True)
+class FrozenIndependent(Policy):
+    """Each step serves one whole block of classes, uniform among the m = ⌈C/B⌉, whatever came before.
+
+    Gaps are geometric with p = 1/m, exactly and for any C; classes of different blocks never meet. B is the
+    size of the first draw unless it is given.
+    """
+
+    distinct = False  # a block with fewer classes than slots gives some of them twice
+
+    def __init__(self, size: int | None = None) -> None:
+        self.size = None if size is None else whole(size, "the B of 'frozen-iid:B'", 1)
+
+    def start(self, random: Random) -> None:
+        self.random = random
+        self.blocks = Blocks(self.size)
+        self.filled: list[int] = []
+        self.block, self.reached = -1, -1
+
+    def begin(self, n: int, arrived: Sequence[int], departed: Sequence[int]) -> None:
+        self.block = -1
+        if arrived or departed:
+            self.blocks.change(n, arrived, departed, self.random)
+            self.filled = self.blocks.filled()
+
+    def take(self, k: int, batch: Sequence[int]) -> list[int]:
+        if self.block < 0:
+            self.block = self.filled[self.random.below(len(self.filled))]
+        elif len(batch) == self.reached:
+            return []  # the block has no further example to give
+        self.reached = len(batch)
+        return self.blocks.serve(self.block, k)
+
+    def bound(self, classes: int, n: int) -> int | None:
+        return 1 if n >= classes and (self.size or n) >= classes else None
+
+    def churn_bound(self, most: int, inserted: int, n: int) -> None:
+        return None
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"blocks": self.blocks.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.blocks.load_state_dict(state["blocks"])
+        self.filled = self.blocks.filled()

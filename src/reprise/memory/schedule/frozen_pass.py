@@ -1,0 +1,63 @@
+"""Frozen blocks in randomised passes: RPR's waiting times with co-occurrence that is never renewed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from reprise.memory.schedule.blocks import Blocks
+from reprise.memory.schedule.deck import Deck
+from reprise.rng import Random
+from reprise.specs import Policy, register, whole
+
+
+@register("schedule", "frozen-pass", argument=int, letter="B", optional=True)
+class FrozenPass(Policy):
+    """Each step serves one whole block of classes; the order of the m = ⌈C/B⌉ blocks is drawn anew every pass.
+
+    Gaps follow RPR's law with m steps a pass, exactly and for any C; classes of different blocks never meet.
+    B is the size of the first draw unless it is given.
+    """
+
+    distinct = False  # a block with fewer classes than slots gives some of them twice
+
+    def __init__(self, size: int | None = None) -> None:
+        self.size = None if size is None else whole(size, "the B of 'frozen-pass:B'", 1)
+
+    def start(self, random: Random) -> None:
+        self.random = random
+        self.blocks = Blocks(self.size)
+        self.deck = Deck()
+        self.block, self.reached = -1, -1
+
+    def begin(self, n: int, arrived: Sequence[int], departed: Sequence[int]) -> None:
+        self.block = -1
+        if arrived or departed:
+            fresh = self.blocks.change(n, arrived, departed, self.random)
+            empty = [block for block in self.deck.left if not self.blocks.rows[block] or block in fresh]
+            self.deck.change(fresh, empty, self.random)
+
+    def take(self, k: int, batch: Sequence[int]) -> list[int]:
+        if self.block < 0:
+            self.block = self.deck.deal(1, lambda: self.random.shuffled(self.blocks.filled()))[0]
+        elif len(batch) == self.reached:
+            return []  # the block has no further example to give
+        self.reached = len(batch)
+        return self.blocks.serve(self.block, k)
+
+    def bound(self, classes: int, n: int) -> int:
+        blocks = -(-classes // (self.size or n))
+        visits = -(
+            -min(self.size or n, classes) // n
+        )  # a block larger than the draw takes several visits to be through
+        return (visits + 1) * blocks - 1
+
+    def churn_bound(self, most: int, inserted: int, n: int) -> None:
+        return None  # holes make more blocks than the resident count tells
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"blocks": self.blocks.state_dict(), "deck": list(self.deck.left)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.blocks.load_state_dict(state["blocks"])
+        self.deck = Deck(state["deck"])

@@ -1,0 +1,64 @@
+"""Part of every batch by randomised passes, the rest drawn independently."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from reprise.memory.schedule.deck import Deck, Residents, rounds
+from reprise.memory.schedule.ring import Ring
+from reprise.rng import Random
+from reprise.specs import Policy, register, whole
+
+
+@register("schedule", "hybrid", argument=int, letter="S")
+class HybridPass(Policy):
+    """min(S, n) slots by `rpr`, the others by an independent draw over the classes not yet in the batch.
+
+    Drawing the others outside the batch keeps the marginal at b/C. The gap bound is `rpr`'s with b = S.
+    """
+
+    def __init__(self, slots: int) -> None:
+        self.slots = whole(slots, "the S of 'hybrid:S'", 1)
+
+    def start(self, random: Random) -> None:
+        self.random = random
+        self.residents = Residents()
+        self.deck = Deck()
+        self.ring = Ring()
+
+    def begin(self, n: int, arrived: Sequence[int], departed: Sequence[int]) -> None:
+        if arrived or departed:
+            self.residents.change(arrived, departed)
+            self.deck.change(arrived, departed, self.random)
+            self.ring.change(arrived, departed)
+
+    def take(self, k: int, batch: Sequence[int]) -> list[int]:
+        taken: list[int] = []
+        if not batch:
+            taken, rest = rounds(min(self.slots, k), self.residents.ids, self.random)
+            if rest:
+                taken += self.deck.deal(rest, self._order)
+        if len(taken) < k:
+            taken += self.ring.draw_outside(k - len(taken), {*batch, *taken}, self.random)
+        if len(taken) < k:
+            full, rest = rounds(k - len(taken), self.residents.ids, self.random)
+            taken += full + self.ring.draw(rest, self.random)
+        return taken
+
+    def _order(self) -> list[int]:
+        return self.random.shuffled(self.residents.ids)
+
+    def bound(self, classes: int, n: int) -> int:
+        return 1 if n >= classes else 2 * -(-classes // min(self.slots, n)) - 1
+
+    def churn_bound(self, most: int, inserted: int, n: int) -> int:
+        return -(-(2 * most - 1 + inserted) // min(self.slots, n))
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"residents": list(self.residents.ids), "deck": list(self.deck.left), "ring": list(self.ring.ids)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.residents = Residents(state["residents"])
+        self.deck = Deck(state["deck"])
+        self.ring = Ring(state["ring"])

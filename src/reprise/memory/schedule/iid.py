@@ -1,0 +1,43 @@
+"""Independent balanced draws: every step a fresh draw of classes, as if there had been none before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from reprise.memory.schedule.deck import rounds
+from reprise.memory.schedule.ring import Ring
+from reprise.rng import Random
+from reprise.specs import Policy, register
+
+
+@register("schedule", "iid")
+class IndependentBalanced(Policy):
+    """b distinct classes, uniform, each step anew; ⌊b/C⌋ whole permutations first when b ≥ C.
+
+    On a fixed set a class's gap is geometric with p = b/C: it has no bound.
+    """
+
+    def start(self, random: Random) -> None:
+        self.random = random
+        self.ring = Ring()
+
+    def begin(self, n: int, arrived: Sequence[int], departed: Sequence[int]) -> None:
+        if arrived or departed:
+            self.ring.change(arrived, departed)
+
+    def take(self, k: int, batch: Sequence[int]) -> list[int]:
+        whole, rest = rounds(k, self.ring.ids, self.random)
+        return whole + self.ring.draw(rest, self.random) if rest else whole
+
+    def bound(self, classes: int, n: int) -> int | None:
+        return 1 if n >= classes else None
+
+    def churn_bound(self, most: int, inserted: int, n: int) -> int | None:
+        return 1 if n >= most else None
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"ring": list(self.ring.ids)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.ring = Ring(state["ring"])

@@ -1,0 +1,50 @@
+"""Randomised-pass replay: a shuffled pass over the resident classes, then another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from reprise.memory.schedule.deck import Deck, Residents, rounds
+from reprise.rng import Random
+from reprise.specs import Policy, register
+
+
+@register("schedule", "rpr")
+class RandomisedPass(Policy):
+    """The paper's Algorithm 1 and ClassSlots.
+
+    A deck holds the classes not yet visited in this pass. A batch takes the next b; an empty deck is refilled
+    with a new permutation, classes already in the batch last. Arrivals enter at a random position.
+    No class waits longer than 2⌈C/b⌉−1 steps on a fixed set, nor ⌈(2·C_max−1+I)/b⌉ under churn.
+    """
+
+    def start(self, random: Random) -> None:
+        self.random = random
+        self.residents = Residents()
+        self.deck = Deck()
+
+    def begin(self, n: int, arrived: Sequence[int], departed: Sequence[int]) -> None:
+        if arrived or departed:
+            self.residents.change(arrived, departed)
+            self.deck.change(arrived, departed, self.random)
+
+    def take(self, k: int, batch: Sequence[int]) -> list[int]:
+        whole, rest = rounds(k, self.residents.ids, self.random)
+        return whole + self.deck.deal(rest, self._order) if rest else whole
+
+    def _order(self) -> list[int]:
+        return self.random.shuffled(self.residents.ids)
+
+    def bound(self, classes: int, n: int) -> int:
+        return 2 * -(-classes // n) - 1
+
+    def churn_bound(self, most: int, inserted: int, n: int) -> int:
+        return -(-(2 * most - 1 + inserted) // n)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"residents": list(self.residents.ids), "deck": list(self.deck.left)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.residents = Residents(state["residents"])
+        self.deck = Deck(state["deck"])

@@ -1,0 +1,74 @@
+"""Passes that change a little each time: a class keeps its place in the pass, up to a jitter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+from reprise.memory.schedule.deck import Deck, Residents, rounds
+from reprise.rng import Random
+from reprise.specs import Policy, number, register
+
+
+@register("schedule", "window", argument=float, letter="W")
+class WindowedPass(Policy):
+    """A new pass orders classes by where they were served in the last one plus a uniform jitter in [0, W·C).
+
+    On a fixed set two visits are between (1−W)C and (1+W)C class slots apart, so that
+    ⌊(1−W)C/b⌋ ≤ gap ≤ ⌈(1+W)C/b⌉, while who shares a batch still changes from pass to pass.
+    """
+
+    def __init__(self, width: float) -> None:
+        self.width = number(width, "the W of 'window:W'")
+        if not 0 < self.width <= 1:
+            raise ValueError(f"the W of 'window:W' must be above 0 and at most 1, got {self.width}")
+
+    def start(self, random: Random) -> None:
+        self.random = random
+        self.residents = Residents()
+        self.deck = Deck()
+        self.served: list[int] = []  # this pass so far; a whole pass has every resident class once
+
+    def begin(self, n: int, arrived: Sequence[int], departed: Sequence[int]) -> None:
+        if arrived or departed:
+            self.residents.change(arrived, departed)
+            self.deck.change(arrived, departed, self.random)
+            gone = set(departed)
+            self.served = [label for label in self.served if label not in gone]
+
+    def take(self, k: int, batch: Sequence[int]) -> list[int]:
+        whole, rest = rounds(k, self.residents.ids, self.random)
+        if not rest:
+            return whole
+        closing = self.deck.left[::-1]  # served before a refill, if there is one
+        dealt = self.deck.deal(rest, lambda: self._order(self.served + closing))
+        if rest > len(closing):
+            self.served = dealt[len(closing) :]
+        else:
+            self.served += dealt
+        return whole + dealt
+
+    def _order(self, served: list[int]) -> list[int]:
+        jitter = (self.random.fractions(len(served)) * (self.width * len(served))).tolist()
+        place = sorted(range(len(served)), key=lambda at: at + jitter[at])
+        return [served[at] for at in place]
+
+    def bound(self, classes: int, n: int) -> int:
+        reach = (1 + Fraction(repr(self.width))) * classes / n
+        return min(-(-reach.numerator // reach.denominator), 2 * -(-classes // n) - 1)
+
+    def churn_bound(self, most: int, inserted: int, n: int) -> int:
+        return -(-(2 * most - 1 + inserted) // n)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "residents": list(self.residents.ids),
+            "deck": list(self.deck.left),
+            "served": list(self.served),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.residents = Residents(state["residents"])
+        self.deck = Deck(state["deck"])
+        self.served = [int(label) for label in state["served"]]

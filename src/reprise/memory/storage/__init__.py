@@ -1,0 +1,8 @@
+"""Who is kept: one policy, one file."""
+
+from reprise.memory.storage.balanced import BalancedReservoir
+from reprise.memory.storage.class_balanced import ClassBalancedReservoir
+from reprise.memory.storage.fifo import Fifo
+from reprise.memory.storage.reservoir import Reservoir
+
+__all__ = ["BalancedReservoir", "ClassBalancedReservoir", "Fifo", "Reservoir"]

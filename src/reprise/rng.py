@@ -1,0 +1,158 @@
+"""Named random streams from one seed, the same on every machine and every NumPy.
+
+NumPy promises that a bit generator's raw words never change; it makes no such promise for the methods of
+`Generator`. So only raw words are taken from NumPy, and bounded integers and shuffles are made here.
+
+A stream is a Philox counter keyed by a hash of its seed and its name. Streams with different names are
+independent, and the whole state of one is a single number: how many words it has given.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import operator
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+_BLOCK = 512
+_WORD = 1 << 64
+_MASK = _WORD - 1
+_PER_COUNTER = 4  # Philox makes four 64-bit words from one counter value
+
+
+def check_seed(seed: object) -> int:
+    """Return `seed` as an int, or say what is wrong with it."""
+    if isinstance(seed, (bool, np.bool_)):
+        raise TypeError(f"seed must be a whole number, got {seed!r}")
+    try:
+        value = operator.index(seed)  # type: ignore[arg-type]
+    except TypeError:
+        raise TypeError(f"seed must be a whole number, got {seed!r}") from None
+    if value < 0:
+        raise ValueError(f"seed must be 0 or more, got {value}")
+    return value
+
+
+class Random:
+    """One named stream of random numbers.
+
+    >>> Random(0, "storage").below(100) == Random(0, "storage").below(100)
+    True
+    """
+
+    __slots__ = ("_bits", "_block", "_given", "_next", "_words", "name", "seed")
+
+    def __init__(self, seed: int, name: str) -> None:
+        self.seed = check_seed(seed)
+        self.name = name
+        self._seek(0)
+
+    def _seek(self, position: int) -> None:
+        digest = hashlib.sha256(f"reprise/1\0{self.seed}\0{self.name}".encode()).digest()
+        counter, skip = divmod(position, _PER_COUNTER)
+        self._bits = np.random.Philox(key=int.from_bytes(digest[:16], "little"), counter=counter)
+        if skip:
+            self._bits.random_raw(skip, output=False)
+        self._given = position  # words given before the first of the current block
+        self._block: NDArray[np.uint64] = np.empty(0, np.uint64)
+        self._words: list[int] = []
+        self._next = 0
+
+    @property
+    def position(self) -> int:
+        """How many 64-bit words this stream has given."""
+        return self._given + self._next
+
+    def _refill(self) -> None:
+        self._given += self._next
+        self._block = np.concatenate([self._block[self._next :], self._bits.random_raw(_BLOCK)])
+        self._words = self._block.tolist()
+        self._next = 0
+
+    def word(self) -> int:
+        """The next raw 64-bit word."""
+        if self._next == len(self._words):
+            self._refill()
+        self._next += 1
+        return self._words[self._next - 1]
+
+    def words(self, count: int) -> NDArray[np.uint64]:
+        """The next `count` raw words as an array."""
+        start, stop = self._next, self._next + count
+        if stop <= len(self._words):
+            self._next = stop
+            return self._block[start:stop]
+        head = self._block[start:]
+        fresh = self._bits.random_raw(count - len(head))
+        self._given += len(self._words) + len(fresh)
+        self._block, self._words, self._next = np.empty(0, np.uint64), [], 0
+        return np.concatenate([head, fresh]) if len(head) else fresh
+
+    def below(self, bound: int) -> int:
+        """A whole number uniform on 0 … bound−1, exactly (Lemire's multiplication with rejection)."""
+        product = self.word() * bound
+        while product & _MASK < bound:
+            if product & _MASK >= _WORD % bound:
+                break
+            product = self.word() * bound
+        return product >> 64
+
+    def below_each(self, bounds: Sequence[int]) -> list[int]:
+        """`[self.below(bound) for bound in bounds]`, without a call for each."""
+        if self._next + len(bounds) > len(self._words):
+            self._refill()
+        words = self._words[self._next : self._next + len(bounds)]
+        drawn = [product >> 64 if (product := w * b) & _MASK >= b else -1 for w, b in zip(words, bounds)]  # noqa: B905
+        if len(drawn) < len(bounds) or -1 in drawn:
+            # More than a block, or a word to reject (about once in 2⁶⁴/bound): the careful way for the whole call.
+            return [self.below(bound) for bound in bounds]
+        self._next += len(drawn)
+        return drawn
+
+    def permutation(self, size: int) -> NDArray[np.int64]:
+        """A uniform permutation of 0 … size−1: the order of `size` distinct random words."""
+        while True:
+            words = self.words(size)
+            order = np.argsort(words)
+            ranked = words[order]
+            if not (ranked[1:] == ranked[:-1]).any():
+                return order.astype(np.int64, copy=False)
+
+    def shuffled(self, items: list[int]) -> list[int]:
+        """A uniformly shuffled copy of `items`."""
+        return [items[place] for place in self.permutation(len(items)).tolist()]
+
+    def sample(self, size: int, count: int) -> list[int]:
+        """`count` distinct whole numbers below `size`, in uniformly random order.
+
+        A Fisher–Yates shuffle that touches only what it draws.
+        """
+        moved: dict[int, int] = {}
+        drawn = []
+        for done, offset in enumerate(self.below_each(range(size, size - count, -1))):
+            chosen = done + offset
+            drawn.append(moved.get(chosen, chosen))
+            moved[chosen] = moved.get(done, done)
+        return drawn
+
+    def fractions(self, count: int) -> NDArray[np.float64]:
+        """`count` numbers uniform on [0, 1), multiples of 2⁻⁵³."""
+        fractions: NDArray[np.float64] = (self.words(count) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+        return fractions
+
+    def state_dict(self) -> dict[str, int | str]:
+        return {"seed": self.seed, "name": self.name, "position": self.position}
+
+    def load_state_dict(self, state: dict[str, int | str]) -> None:
+        if state["name"] != self.name:
+            raise ValueError(f"this random stream is {self.name!r}, the state is of {state['name']!r}")
+        position = state["position"]
+        if not isinstance(position, int) or position < 0:
+            raise ValueError(f"a random stream's position is a whole number of 0 or more, got {position!r}")
+        self.seed = check_seed(state["seed"])
+        self._seek(position)
+
+    def __repr__(self) -> str:
+        return f"Random(seed={self.seed}, name={self.name!r})"

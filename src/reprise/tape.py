@@ -1,0 +1,248 @@
+"""A whole replay sequence, planned before training: audited, hashed, saved, and played on any device."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from reprise.memory import Memory
+from reprise.specs import whole
+
+Ids = NDArray[np.int64]
+_ARRAYS = ("incoming", "replay", "slots", "written", "labels", "boundaries", "initial")
+_FORMAT = "reprise tape 1"
+
+
+class Stream(Protocol):
+    """Batches of example ids, and the label of every id; also a `title` or `name`, and `boundaries`, if it has them."""
+
+    @property
+    def labels(self) -> Ids: ...
+
+    def __iter__(self) -> Iterator[Ids]: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Tape:
+    """Per step the incoming examples, the replayed examples, and the slots written; T steps.
+
+    Within a step the draws come first, then the incoming examples are written in order.
+    """
+
+    incoming: Ids  # T×A example ids, −1 padding
+    replay: Ids  # T×D×b example ids, −1 padding; D draws a step
+    slots: Ids  # T×D×b slots they came from, −1 padding
+    written: Ids  # T×A slot each incoming example was written to, −1 not kept
+    labels: Ids  # label per example id
+    boundaries: Ids  # first step after each task
+    initial: Ids  # example id per slot that the memory held before step 0
+    stream: str
+    storage: str
+    retrieval: str
+    capacity: int
+    replay_size: int
+    seed: int
+
+    def __post_init__(self) -> None:
+        for name in _ARRAYS:
+            array = np.asarray(getattr(self, name))
+            if array.dtype != np.int64:
+                raise TypeError(f"a tape's {name} must be int64, got {array.dtype}")
+            array.setflags(write=False)
+        steps, draws = self.incoming.shape[0], self.replay.shape[1:]
+        if self.written.shape != self.incoming.shape or self.slots.shape != self.replay.shape:
+            raise ValueError("a tape's incoming and written, replay and slots must agree in shape")
+        if self.replay.shape != (steps, *draws) or len(draws) != 2 or self.incoming.ndim != 2:
+            raise ValueError(f"a tape's replay must be {steps} × draws × size, got {self.replay.shape}")
+        for name, least, limit in [
+            ("incoming", -1, len(self.labels)),
+            ("replay", -1, len(self.labels)),
+            ("initial", 0, len(self.labels)),
+            ("slots", -1, self.capacity),
+            ("written", -1, self.capacity),
+            ("labels", 0, 2**63 - 1),
+        ]:
+            array = getattr(self, name)
+            if array.size and not (least <= array.min() and array.max() < limit):
+                raise ValueError(
+                    f"a tape's {name} must lie in {least} … {limit - 1}, got {array.min()} … {array.max()}"
+                )
+
+    def __len__(self) -> int:
+        return len(self.incoming)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Tape) and self.hash == other.hash
+
+    def __hash__(self) -> int:
+        return hash(self.hash)
+
+    def __repr__(self) -> str:
+        shape = " × ".join(map(str, self.replay.shape[1:]))
+        return (
+            f"Tape({self.stream!r}, {self.storage!r}, {self.retrieval!r}, capacity={self.capacity}, seed={self.seed}: "
+            f"{len(self)} steps, {self.incoming.shape[1]} incoming, {shape} replayed, {self.hash[:12]})"
+        )
+
+    @property
+    def facts(self) -> dict[str, str | int]:
+        """What the tape is of: stream, specs, sizes and seed."""
+        return {field.name: getattr(self, field.name) for field in fields(self) if field.name not in _ARRAYS}
+
+    @cached_property
+    def hash(self) -> str:
+        """SHA-256 of all the tape says, the same on every machine and version of Python and NumPy."""
+        digest = hashlib.sha256(json.dumps([_FORMAT, self.facts], sort_keys=True).encode())
+        for name in _ARRAYS:
+            array = getattr(self, name)
+            digest.update(f"{name}{array.shape}".encode())
+            digest.update(np.ascontiguousarray(array, "<i8").data)
+        return digest.hexdigest()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the tape as one safetensors file, whole or not at all."""
+        target = Path(path)
+        scratch = target.with_name(f".{target.name}.{os.getpid()}.part")
+        try:
+            with scratch.open("wb") as file:
+                header = self._header()
+                file.write(len(header).to_bytes(8, "little") + header)
+                for name in _ARRAYS:
+                    file.write(np.ascontiguousarray(getattr(self, name), "<i8").data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(scratch, target)
+        finally:
+            scratch.unlink(missing_ok=True)
+
+    def _header(self) -> bytes:
+        about = {"format": _FORMAT, "hash": self.hash, **{name: json.dumps(fact) for name, fact in self.facts.items()}}
+        entries: dict[str, Any] = {"__metadata__": about}
+        offset = 0
+        for name in _ARRAYS:
+            array = getattr(self, name)
+            entries[name] = {
+                "dtype": "I64",
+                "shape": list(array.shape),
+                "data_offsets": [offset, offset + array.nbytes],
+            }
+            offset += array.nbytes
+        text = json.dumps(entries, sort_keys=True, separators=(",", ":")).encode()
+        return text + b" " * (-len(text) % 8)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Tape:
+        """Read a tape back; a file that is not exactly what `save` wrote is an error."""
+        try:
+            tape, about, header = cls._read(Path(path).read_bytes())
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+            raise ValueError(f"{os.fspath(path)} is not a tape, or is damaged: {error}") from error
+        if tape.hash != about["hash"] or tape._header() != header:
+            raise ValueError(f"{os.fspath(path)} is damaged: its content does not match its hash {about['hash'][:12]}…")
+        return tape
+
+    @classmethod
+    def _read(cls, data: bytes) -> tuple[Tape, dict[str, str], bytes]:
+        length = int.from_bytes(data[:8], "little")
+        if length > len(data) - 8:
+            raise ValueError("the header is cut off")
+        header, body = data[8 : 8 + length], data[8 + length :]
+        entries = json.loads(header)
+        about = entries["__metadata__"]
+        if about["format"] != _FORMAT:
+            raise ValueError(f"the format is {about['format']!r}, not {_FORMAT!r}")
+        arrays, end = {}, 0
+        for name in _ARRAYS:
+            start, end = entries[name]["data_offsets"]
+            piece = np.frombuffer(body[start:end], "<i8").astype(np.int64)
+            arrays[name] = piece.reshape(entries[name]["shape"])
+        if end != len(body):
+            raise ValueError(f"the file has {len(body)} bytes of arrays where {end} are due")
+        facts = {f.name: json.loads(about[f.name]) for f in fields(cls) if f.name not in _ARRAYS}
+        return cls(**arrays, **facts), about, header
+
+
+def plan(
+    stream: Stream,
+    memory: Memory,
+    replay: int = 8,
+    *,
+    initial: ArrayLike | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Tape:
+    """Run the memory over a whole stream of labels and record what it does. The memory is advanced.
+
+    The memory may hold examples already. Their ids are `initial`, one per filled slot, if they are of this
+    stream's data set; otherwise they get ids of their own, after the stream's. `progress` is called with the
+    number of steps done.
+    """
+    size = whole(replay, "the replay size", 0)
+    labels = np.asarray(stream.labels)
+    held = _held(memory, labels, initial)
+    known = np.concatenate([labels, memory.labels]) if initial is None else np.array(labels, np.int64)
+    ids = np.full(memory.capacity, -1, np.int64)
+    ids[: len(held)] = held
+    incoming: list[Ids] = []
+    written: list[Ids] = []
+    drawn: list[Ids] = []
+    replayed: list[Ids] = []
+    channels = range(memory.draws)
+    for step, batch in enumerate(stream):
+        for channel in channels:
+            slots = memory.draw(size, channel=channel).slots
+            drawn.append(slots)
+            replayed.append(ids[slots])
+        slots = memory.store(labels[batch])
+        kept = slots >= 0
+        ids[slots[kept]] = batch[kept]
+        incoming.append(batch)
+        written.append(slots)
+        if progress is not None:
+            progress(step + 1)
+    steps = len(incoming)
+    width = max(map(len, incoming), default=0)
+    return Tape(
+        incoming=_padded(incoming, width),
+        replay=_padded(replayed, size).reshape(steps, memory.draws, size),
+        slots=_padded(drawn, size).reshape(steps, memory.draws, size),
+        written=_padded(written, width),
+        labels=known,
+        boundaries=np.array(getattr(stream, "boundaries", [steps]), np.int64),
+        initial=held,
+        stream=str(getattr(stream, "title", getattr(stream, "name", "custom"))),
+        storage=memory.storage_spec,
+        retrieval=memory.retrieval_spec,
+        capacity=memory.capacity,
+        replay_size=size,
+        seed=memory.seed,
+    )
+
+
+def _held(memory: Memory, labels: Ids, initial: ArrayLike | None) -> Ids:
+    """The example ids of what the memory holds already."""
+    if labels.ndim != 1 or labels.dtype.kind not in "iu":
+        raise TypeError(f"a stream's labels must be a row of whole numbers, got {labels.dtype} of shape {labels.shape}")
+    if initial is None:
+        return np.arange(len(labels), len(labels) + len(memory), dtype=np.int64)
+    held = np.array(initial, np.int64)
+    if held.shape != (len(memory),):
+        raise ValueError(f"initial must name {len(memory)} examples, one per filled slot, got shape {held.shape}")
+    if len(held) and (held.min() < 0 or held.max() >= len(labels) or (labels[held] != memory.labels).any()):
+        raise ValueError("initial must name examples of the stream's data set whose labels are those of the memory")
+    return held
+
+
+def _padded(rows: list[Ids], width: int) -> Ids:
+    table = np.full((len(rows), width), -1, np.int64)
+    for row, values in zip(table, rows, strict=True):
+        row[: len(values)] = values
+    return table
