@@ -1,0 +1,30 @@
+"""Where examples come from: the order in which a learner meets a data set, known from labels alone.
+
+A stream iterates arrays of example ids, one array per training step. It needs no images: class sizes are
+enough to say which examples arrive at which step.
+
+`label_stream` builds a named stream, `from_labels` one over any array of labels.
+"""
+
+from __future__ import annotations
+
+from .build import from_labels, label_stream
+from .datasets import DATASETS, Dataset
+from .folder import ImageFolder, list_folder
+from .longtail import tail_counts
+from .options import StreamOptions
+from .still import StillStream
+from .stream import LabelStream
+
+__all__ = [
+    "DATASETS",
+    "Dataset",
+    "ImageFolder",
+    "LabelStream",
+    "StillStream",
+    "StreamOptions",
+    "from_labels",
+    "label_stream",
+    "list_folder",
+    "tail_counts",
+]
