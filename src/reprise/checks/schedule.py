@@ -1,0 +1,102 @@
+"""The contract of a schedule: everything a retrieval must prove, and its promises about waiting."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+from reprise.checks.common import TRIALS, advance, check_arguments, require, trial
+from reprise.checks.retrieval import check_retrieval
+from reprise.memory import Memory, Schedule, as_retrieval
+from reprise.memory.retrieval import Scheduled
+
+# Classes and replay size: b divides C, does not, is 1, is C, is more than C.
+SETTINGS = ((12, 4), (13, 4), (7, 1), (9, 8), (8, 8), (5, 12), (1, 3), (40, 8))
+_LONG = 600
+
+
+def check_schedule(policy: str | Schedule) -> None:
+    """Prove that a schedule keeps its contract, or raise `Broken`.
+
+    All that `check_retrieval` asks. On a fixed set: it names resident classes only, none twice in a batch that
+    has room for each once (unless it says `distinct = False`), leaves out no class for good, serves every class
+    alike when b divides C, and keeps its `bound`. While classes come and go it keeps its `churn_bound`, with
+    the interval's own largest set and insertions.
+    """
+    retrieval = as_retrieval(policy)
+    if not isinstance(retrieval, Scheduled):
+        raise TypeError(f"check_schedule takes a schedule, got {policy!r}")
+    schedule = retrieval.schedule
+    what = f"schedule {schedule!r}"
+    check_arguments(schedule, lambda given: as_retrieval(given).schedule)  # type: ignore[attr-defined]
+    check_retrieval(retrieval)
+    for classes, n in SETTINGS:
+        _check_fixed_set(schedule, what, classes, n)
+    for seed in range(3 * TRIALS):
+        _check_churn(schedule, what, seed)
+
+
+def _check_fixed_set(schedule: Any, what: str, classes: int, n: int) -> None:
+    per_class = n + 2  # enough examples for every class slot
+    memory = Memory(classes * per_class, "fifo", schedule, seed=classes * 100 + n)
+    memory.store(np.arange(classes * per_class) % classes)
+    where = f"with {classes} classes and batches of {n}"
+    visits, last, longest = Counter[int](), dict.fromkeys(range(classes), -1), 0
+    for step in range(_LONG):
+        batch = memory.draw(n).labels.tolist()
+        require(len(batch) == n, f"{what}, {where}, must fill the batch; at step {step} it drew {len(batch)}")
+        if n <= classes and getattr(schedule, "distinct", True):
+            require(len(set(batch)) == n, f"{what}, {where}, must not name a class twice in a batch; it drew {batch}")
+        for label in set(batch):
+            longest = max(longest, step - last[label])
+            last[label] = step
+            visits[label] += 1
+    longest = max(longest, max(_LONG - 1 - step for step in last.values()))
+    require(len(visits) == classes, f"{what}, {where}, must serve every class; {classes - len(visits)} never came")
+    bound = schedule.bound(classes, n)
+    require(bound is None or longest <= bound, f"{what}, {where}, promises gaps of at most {bound}; one took {longest}")
+    if classes % n == 0:
+        _check_marginal(visits, what, where)
+
+
+def _check_marginal(visits: Counter[int], what: str, where: str) -> None:
+    expected = visits.total() / len(visits) / _LONG
+    # Six standard deviations of independent draws: no schedule that serves classes alike comes near.
+    slack = 6 * (_LONG * expected * (1 - expected)) ** 0.5 + 1
+    for label, count in visits.items():
+        require(
+            abs(count - _LONG * expected) <= slack,
+            f"{what}, {where}, must serve classes alike, {_LONG * expected:.0f} times in {_LONG} steps; class {label} "
+            f"came {count} times",
+        )
+
+
+def _check_churn(schedule: Any, what: str, seed: int) -> None:
+    capacity, script = trial(2 * seed + 1, steps=150)  # odd trials draw the same n at every step
+    memory = Memory(capacity, ("fifo", "reservoir", "brs")[seed % 3], schedule, seed)
+    n, inserted, seen = script[0].n, 0, set[int]()
+    sizes: list[int] = []
+    open_: dict[int, tuple[int, int]] = {}  # class: the step of its last visit, and the insertions up to then
+    for number, step in enumerate(script):
+        resident = set(memory.classes.tolist())
+        inserted += len(resident - seen)
+        sizes.append(len(resident))
+        for label in seen - resident:
+            open_.pop(label, None)
+        seen = resident
+        labels = memory.labels
+        (slots,), _ = advance(memory, step)
+        for label in {int(labels[slot]) for slot in slots}:
+            require(label in resident, f"{what} must name resident classes; it named {label}")
+            if label in open_:
+                first, before = open_[label]
+                most, came = max(sizes[first:]), inserted - before
+                bound = schedule.churn_bound(most, came, n)
+                require(
+                    bound is None or number - first <= bound,
+                    f"{what} promises gaps of at most {bound} with up to {most} classes, {came} arrivals and batches "
+                    f"of {n}; in trial {seed} class {label} waited {number - first} steps until step {number}",
+                )
+            open_[label] = number, inserted

@@ -1,0 +1,224 @@
+"""Every registered policy through the public checks, and broken ones through them too."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from reprise import specs
+from reprise.checks import Broken, check_retrieval, check_schedule, check_storage
+from reprise.memory import (
+    Fifo,
+    FixedCycle,
+    IndependentBalanced,
+    RandomisedPass,
+    Reservoir,
+    ReusedPass,
+    Uniform,
+)
+
+ARGUMENTS = {"reused": "4", "hybrid": "2", "window": "0.5", "deadline": "1.5", "mir": "20"}
+MORE = ["reused:1", "hybrid:1", "hybrid:50", "window:0.01", "window:1", "deadline:1.01", "deadline:9", "frozen-pass:3"]
+
+
+def spec_of(name: str) -> str:
+    return f"{name}:{ARGUMENTS[name]}" if name in ARGUMENTS else name
+
+
+SCHEDULES = [*map(spec_of, specs.registered("schedule")), *MORE, "frozen-iid:3"]
+
+
+@pytest.mark.parametrize("name", specs.registered("storage"))
+def test_storage(name):
+    check_storage(name)
+
+
+@pytest.mark.parametrize("spec", SCHEDULES)
+def test_schedule(spec):
+    check_schedule(spec)
+
+
+@pytest.mark.parametrize("spec", [*map(spec_of, specs.registered("retrieval")), "mir:1"])
+def test_retrieval(spec):
+    check_retrieval(spec)
+
+
+@pytest.mark.parametrize("spec", SCHEDULES)
+def test_schedule_with_example_pass(spec):
+    check_retrieval(f"{spec}+pass")
+
+
+# What the checks are for: each of these breaks one promise.
+
+
+class Growing(RandomisedPass):
+    """Depends on something outside its arguments and its random stream."""
+
+    def take(self, k, batch):
+        self.random.below(1 + random.randrange(3))
+        return super().take(k, batch)
+
+
+class Forgetful(RandomisedPass):
+    """Its state leaves out the deck."""
+
+    def state_dict(self):
+        return {"residents": list(self.residents.ids), "deck": []}
+
+
+class Unjust(IndependentBalanced):
+    """Leaves the last class out, more often than not."""
+
+    def take(self, k, batch):
+        if k < len(self.ring.ids) and self.random.below(3):
+            return [c for c in super().take(k + 1, batch) if c != max(self.ring.ids)][:k]
+        return super().take(k, batch)
+
+
+class Boasting(IndependentBalanced):
+    """Promises a bound that independent draws do not keep."""
+
+    def bound(self, classes, n):
+        return 2 * -(-classes // n) - 1
+
+
+class BoastingUnderChurn(IndependentBalanced):
+    def churn_bound(self, most, inserted, n):
+        return -(-(2 * most - 1 + inserted) // n)
+
+
+class Stale(FixedCycle):
+    """Does not hear of departures."""
+
+    def begin(self, n, arrived, departed):
+        super().begin(n, [c for c in arrived if c not in self.residents.ids], ())
+
+
+class Repeating(IndependentBalanced):
+    """Names the first class twice."""
+
+    def take(self, k, batch):
+        taken = super().take(k, batch)
+        return [taken[0], *taken[: k - 1]]
+
+
+class Careless(ReusedPass):
+    """Its fresh copy has another argument."""
+
+    def arguments(self):
+        return {"traversals": 1 if self.traversals == 2 else 2}
+
+
+@pytest.mark.parametrize(
+    ("broken", "words"),
+    [
+        (Growing(), "global"),
+        (Forgetful(), "restored"),
+        (Unjust(), "serve classes alike"),
+        (Boasting(), "promises gaps of at most"),
+        (BoastingUnderChurn(), "promises gaps of at most"),
+        (Repeating(), "twice in a batch"),
+        (Careless(2), "same arguments"),
+        (Stale(), "failed where it must not: KeyError"),
+    ],
+    ids=lambda value: type(value).__name__ if not isinstance(value, str) else "",
+)
+def test_a_broken_schedule_is_found(broken, words):
+    with pytest.raises(Broken, match=words):
+        check_schedule(broken)
+
+
+class Hasty(Reservoir):
+    """Uses the count of the whole batch for each of its examples."""
+
+    def place(self, labels, index):
+        self.seen += len(labels)
+        slots = []
+        for label in labels:
+            slot = index.size if index.size < index.capacity else self.random.below(self.seen)
+            slots.append(slot if slot < index.capacity else -1)
+            if slot < index.capacity:
+                index.put(slot, label)
+        return slots
+
+
+class Lying(Fifo):
+    """Returns another slot than it writes."""
+
+    def place(self, labels, index):
+        return [max(slot - 1, 0) for slot in super().place(labels, index)]
+
+
+class Peeking(Reservoir):
+    """Lets the order of a list decide that retrieval also changes."""
+
+    def place(self, labels, index):
+        if index._watchers and index._watchers[0]:
+            self.random.word()
+        return super().place(labels, index)
+
+
+@pytest.mark.parametrize(
+    ("broken", "words"),
+    [
+        (Hasty(), "one by one"),
+        (Lying(), "exactly the slots it returns"),
+        (Peeking(), "whatever is retrieved|one by one"),
+    ],
+    ids=lambda value: type(value).__name__ if not isinstance(value, str) else "",
+)
+def test_a_broken_storage_is_found(broken, words):
+    with pytest.raises(Broken, match=words):
+        check_storage(broken)
+
+
+class Doubling(Uniform):
+    def draw(self, n, index, score):
+        return (super().draw(n, index, score) * 2)[:n]
+
+
+class Meddling(Uniform):
+    def draw(self, n, index, score):
+        index.put(0, 5)
+        return super().draw(n, index, score)
+
+
+class Lazy(Uniform):
+    def draw(self, n, index, score):
+        return super().draw(n, index, score)[1:]
+
+
+class Shared(Uniform):
+    """Its second channel uses the first one's random stream."""
+
+    def start(self, source, index):
+        self.random = source("example choice")
+        self.random = _SHARED.setdefault((self.random.seed, id(index)), self.random)
+
+
+_SHARED: dict = {}
+
+
+@pytest.mark.parametrize(
+    ("broken", "words"),
+    [
+        (Doubling(), "repeat an example"),
+        (Meddling(), "leave the memory"),
+        (Lazy(), "draw something"),
+        (Shared(), "first channel|restored|same again"),
+    ],
+    ids=lambda value: type(value).__name__ if not isinstance(value, str) else "",
+)
+def test_a_broken_retrieval_is_found(broken, words):
+    with pytest.raises(Broken, match=words):
+        check_retrieval(broken)
+
+
+def test_an_array_state_is_as_good_as_a_list():
+    class Arrays(RandomisedPass):
+        def state_dict(self):
+            return {name: np.array(value, np.int64) for name, value in super().state_dict().items()}
+
+    check_schedule(Arrays())
