@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -55,12 +54,9 @@ print(sorted(memory.draw(3).labels.tolist()))
 
 
 def test_import_is_quick() -> None:
-    def seconds() -> float:
-        start = time.perf_counter()
-        run("-c", "import reprise")
-        return time.perf_counter() - start
-
-    assert min(seconds() for _ in range(3)) < 0.5
+    # Processor time of the whole command, so that busy neighbours do not count.
+    seconds = [float(run("-c", "import reprise, time; print(time.process_time())")) for _ in range(3)]
+    assert min(seconds) < 0.5
 
 
 def test_version_is_said_once() -> None:
@@ -83,11 +79,12 @@ def test_example_runs(example: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
-def test_code_on_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run a page's blocks marked `python` in order, as one program; a traceback names the page's own lines."""
-    monkeypatch.chdir(tmp_path)
+def test_code_on_page_runs(page: Path, tmp_path: Path) -> None:
+    """Run a page's blocks marked `python` in order, as one program of its own; a traceback names the page's lines."""
     text = page.read_text(encoding="utf-8")
-    program: dict[str, object] = {"__name__": "__main__"}
+    program = ""
     for block in re.finditer(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
-        lines_before = text.count("\n", 0, block.start(1))
-        exec(compile("\n" * lines_before + block.group(1), str(page), "exec"), program)
+        program += "\n" * (text.count("\n", 0, block.start(1)) - program.count("\n")) + block.group(1)
+    script = tmp_path / f"{page.stem}.py"
+    script.write_text(program, encoding="utf-8")
+    run(str(script), cwd=tmp_path)

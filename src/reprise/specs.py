@@ -10,6 +10,7 @@ import difflib
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ class Policy:
 
     def arguments(self) -> dict[str, Any]:
         """The constructor arguments that make this policy."""
-        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+        return {name: getattr(self, name) for name in _parameters(type(self))}  # type: ignore[arg-type]
 
     @property
     def spec(self) -> str:
@@ -50,6 +51,11 @@ class Policy:
 
     def __hash__(self) -> int:
         return hash((type(self), tuple(self.arguments().items())))
+
+
+@cache
+def _parameters(policy: Any) -> tuple[str, ...]:
+    return tuple(inspect.signature(policy).parameters)
 
 
 @dataclass(frozen=True)
@@ -129,13 +135,13 @@ def parse(text: str, *kinds: str) -> tuple[Policy, bool]:
             if plus and kind != "schedule":
                 raise ValueError(f"'+pass' goes with a schedule; {name!r} is not one")
             return entry.make(argument if colon else None, body), bool(plus)
-    raise ValueError(f"unknown {kinds[-1]} {text!r}{_hint(name, kinds)}; known: {', '.join(forms(*kinds))}")
+    raise ValueError(f"unknown {kinds[-1]} {text!r}{_hint(name, kinds)} Known: {', '.join(forms(*kinds))}")
 
 
 def _hint(name: str, kinds: tuple[str, ...]) -> str:
     names = [entry.name for entry in _REGISTRY.values() if entry.kind in kinds]
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.0)
-    return f": did you mean {near[0]!r}?" if near else ""
+    return f": did you mean {near[0]!r}?" if near else "."
 
 
 def _plain(value: Any) -> str:

@@ -51,19 +51,18 @@ class Scheduled(Policy):
         batch: list[int] = []
         taken: dict[int, int] = {}
         self._examples.open()
-        for _ in range(index.size + 1):
+        asks = 1
+        while True:
             for label in labels:
                 count = taken.get(label, 0)
                 if count < len(index.members[label]) and len(batch) < size:
                     slots.append(self._examples.next(label, count, index))
                     batch.append(label)
                     taken[label] = count + 1
-            if len(batch) == size:
-                break
+            if len(batch) == size or not labels or asks > index.size:
+                return slots
             labels = self._schedule.take(size - len(batch), batch)
-            if not labels:
-                break
-        return slots
+            asks += 1
 
     def state_dict(self) -> dict[str, Any]:
         return {

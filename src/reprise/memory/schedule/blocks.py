@@ -21,6 +21,7 @@ class Blocks:
         self.rows: list[list[int]] = []
         self.home: dict[int, int] = {}
         self.turns: list[int] = []  # per block, whose turn is next when it must fill more slots than it has classes
+        self.block, self.reached, self.idle = -1, 0, 0  # within one draw: the block, the batch so far, slots in vain
 
     def change(self, n: int, arrived: Sequence[int], departed: Sequence[int], random: Random) -> list[int]:
         """Patch the partition; return the blocks that hold a class now and held none before."""
@@ -56,9 +57,19 @@ class Blocks:
 
     def serve(self, block: int, k: int) -> list[int]:
         """k class slots of one block: each class once, then again in turn, so that all are exposed alike."""
+        self.block, self.reached, self.idle = block, 0, 0
         row, first = self.rows[block], self.turns[block]
         self.turns[block] = (first + k) % len(row)
         return [row[(first + place) % len(row)] for place in range(k)]
+
+    def serve_more(self, k: int, drawn: int) -> list[int]:
+        """k further slots of the same block, or none when a whole round of it has brought nothing new."""
+        block, idle = self.block, self.idle + k if drawn == self.reached else 0
+        if idle > len(self.rows[block]):
+            return []
+        labels = self.serve(block, k)
+        self.reached, self.idle = drawn, idle
+        return labels
 
     def state_dict(self) -> dict[str, Any]:
         return {"size": self.size, "rows": [list(row) for row in self.rows], "turns": list(self.turns)}

@@ -27,21 +27,16 @@ class FrozenIndependent(Policy):
         self.random = random
         self.blocks = Blocks(self.size)
         self.filled: list[int] = []
-        self.block, self.reached = -1, -1
 
     def begin(self, n: int, arrived: Sequence[int], departed: Sequence[int]) -> None:
-        self.block = -1
         if arrived or departed:
             self.blocks.change(n, arrived, departed, self.random)
             self.filled = self.blocks.filled()
 
     def take(self, k: int, batch: Sequence[int]) -> list[int]:
-        if self.block < 0:
-            self.block = self.filled[self.random.below(len(self.filled))]
-        elif len(batch) == self.reached:
-            return []  # the block has no further example to give
-        self.reached = len(batch)
-        return self.blocks.serve(self.block, k)
+        if batch:
+            return self.blocks.serve_more(k, len(batch))
+        return self.blocks.serve(self.filled[self.random.below(len(self.filled))], k)
 
     def bound(self, classes: int, n: int) -> int | None:
         return 1 if n >= classes and (self.size or n) >= classes else None

@@ -28,22 +28,17 @@ class FrozenPass(Policy):
         self.random = random
         self.blocks = Blocks(self.size)
         self.deck = Deck()
-        self.block, self.reached = -1, -1
 
     def begin(self, n: int, arrived: Sequence[int], departed: Sequence[int]) -> None:
-        self.block = -1
         if arrived or departed:
             fresh = self.blocks.change(n, arrived, departed, self.random)
             empty = [block for block in self.deck.left if not self.blocks.rows[block] or block in fresh]
             self.deck.change(fresh, empty, self.random)
 
     def take(self, k: int, batch: Sequence[int]) -> list[int]:
-        if self.block < 0:
-            self.block = self.deck.deal(1, lambda: self.random.shuffled(self.blocks.filled()))[0]
-        elif len(batch) == self.reached:
-            return []  # the block has no further example to give
-        self.reached = len(batch)
-        return self.blocks.serve(self.block, k)
+        if batch:
+            return self.blocks.serve_more(k, len(batch))
+        return self.blocks.serve(self.deck.deal(1, lambda: self.random.shuffled(self.blocks.filled()))[0], k)
 
     def bound(self, classes: int, n: int) -> int:
         blocks = -(-classes // (self.size or n))

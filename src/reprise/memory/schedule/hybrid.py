@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,9 +14,9 @@ from reprise.specs import Policy, register, whole
 
 @register("schedule", "hybrid", argument=int, letter="S")
 class HybridPass(Policy):
-    """min(S, n) slots by `rpr`, the others by an independent draw over the classes not yet in the batch.
+    """min(S, n) slots by `rpr`, the others by an independent draw over the classes that the batch has least of.
 
-    Drawing the others outside the batch keeps the marginal at b/C. The gap bound is `rpr`'s with b = S.
+    So with b ≤ C the others are outside the batch, and the marginal stays b/C. The gap bound is `rpr`'s with b = S.
     """
 
     def __init__(self, slots: int) -> None:
@@ -34,16 +35,20 @@ class HybridPass(Policy):
             self.ring.change(arrived, departed)
 
     def take(self, k: int, batch: Sequence[int]) -> list[int]:
-        taken: list[int] = []
-        if not batch:
-            taken, rest = rounds(min(self.slots, k), self.residents.ids, self.random)
-            if rest:
-                taken += self.deck.deal(rest, self._order)
-        if len(taken) < k:
-            taken += self.ring.draw_outside(k - len(taken), {*batch, *taken}, self.random)
-        if len(taken) < k:
-            full, rest = rounds(k - len(taken), self.residents.ids, self.random)
-            taken += full + self.ring.draw(rest, self.random)
+        if batch:  # some classes had no further example: whoever is not in the batch yet, then anybody
+            outside = self.ring.draw_outside(k, batch, self.random)
+            full, rest = rounds(k - len(outside), self.residents.ids, self.random)
+            return outside + full + self.ring.draw(rest, self.random)
+        taken, rest = rounds(min(self.slots, k), self.residents.ids, self.random)
+        if rest:
+            taken += self.deck.deal(rest, self._order)
+        counts = Counter(taken)
+        while len(taken) < k:
+            least = min(counts.values()) if len(counts) == len(self.residents.ids) else 0
+            ahead = {label for label, count in counts.items() if count > least}
+            drawn = self.ring.draw_outside(k - len(taken), ahead, self.random)
+            counts.update(drawn)
+            taken += drawn
         return taken
 
     def _order(self) -> list[int]:

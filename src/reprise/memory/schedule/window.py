@@ -34,16 +34,17 @@ class WindowedPass(Policy):
         if arrived or departed:
             self.residents.change(arrived, departed)
             self.deck.change(arrived, departed, self.random)
-            gone = set(departed)
-            self.served = [label for label in self.served if label not in gone]
+            if departed:
+                self.served = [label for label in self.served if label not in departed]
 
     def take(self, k: int, batch: Sequence[int]) -> list[int]:
         whole, rest = rounds(k, self.residents.ids, self.random)
         if not rest:
             return whole
-        closing = self.deck.left[::-1]  # served before a refill, if there is one
+        refill = rest > len(self.deck.left)
+        closing = self.deck.left[::-1] if refill else []  # what the old pass still serves
         dealt = self.deck.deal(rest, lambda: self._order(self.served + closing))
-        if rest > len(closing):
+        if refill:
             self.served = dealt[len(closing) :]
         else:
             self.served += dealt

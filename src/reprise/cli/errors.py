@@ -1,0 +1,36 @@
+"""The two ways in which a command ends badly. Both carry a sentence for the person who typed it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class WrongRequest(Exception):
+    """What was asked cannot be done; nothing was begun. Exit status 2."""
+
+
+class RunFailed(Exception):
+    """What was asked was begun and failed. Exit status 1."""
+
+
+@contextmanager
+def request() -> Iterator[None]:
+    """Within it, a bad value is a wrong request."""
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        raise WrongRequest(str(error)) from error
+
+
+@contextmanager
+def work() -> Iterator[None]:
+    """Within it, whatever goes wrong is a failed run."""
+    try:
+        yield
+    except RunFailed:
+        raise
+    except MemoryError as error:
+        raise RunFailed("a run failed: this machine's memory does not suffice; try a smaller buffer") from error
+    except Exception as error:
+        raise RunFailed(f"a run failed: {error or type(error).__name__}") from error

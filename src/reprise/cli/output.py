@@ -1,0 +1,49 @@
+"""Where a command's files go: tried before the work begins, written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from reprise.cli.errors import RunFailed, WrongRequest
+
+
+def check_output(path: str, option: str) -> None:
+    """Make sure that a file can be written there, and leave no trace."""
+    target = Path(path)
+    if not path:
+        raise WrongRequest(f"{option} needs the name of a file, got ''")
+    if target.is_dir():
+        raise WrongRequest(f"{option}: {path!r} is a folder; name a file")
+    if not target.parent.is_dir():
+        raise WrongRequest(f"{option}: there is no folder {str(target.parent)!r} to write {target.name!r} into")
+    try:
+        if target.exists() and not target.is_file():
+            return  # a pipe or a device
+        scratch = _scratch(target)
+        scratch.touch()
+        scratch.unlink()
+    except OSError as error:
+        raise WrongRequest(f"{option}: cannot write {path!r}: {error.strerror}") from error
+
+
+def write_output(path: str, content: bytes) -> None:
+    """Write a file whole or not at all."""
+    target = Path(path)
+    try:
+        if target.exists() and not target.is_file():
+            target.write_bytes(content)  # a pipe or a device must not be replaced by a file
+            return
+        scratch = _scratch(target)
+        try:
+            scratch.write_bytes(content)
+            os.replace(scratch, os.path.realpath(target))
+        finally:
+            scratch.unlink(missing_ok=True)
+    except OSError as error:
+        raise RunFailed(f"cannot write {path!r}: {error.strerror}") from error
+
+
+def _scratch(target: Path) -> Path:
+    real = Path(os.path.realpath(target))
+    return real.with_name(f".{real.name}.{os.getpid()}.part")

@@ -1,0 +1,133 @@
+"""All commands, and how they are read from the command line."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import io
+import re
+import sys
+from collections.abc import Sequence
+from contextlib import redirect_stderr
+from dataclasses import dataclass
+from typing import Annotated, Any, Protocol, Union
+
+import tyro
+
+from reprise.cli.errors import WrongRequest
+
+
+class Command(Protocol):
+    """What every command can do."""
+
+    def run(self) -> int: ...
+
+
+# Words of a command, the module and class behind it, and what it is for.
+COMMANDS: dict[tuple[str, ...], tuple[str, str, str]] = {
+    ("audit",): ("audit", "Audit", "Plan replay sequences from labels alone and audit them."),
+    ("study", "list"): ("study", "StudyList", "List the studies."),
+    ("study", "show"): ("study", "StudyShow", "Show a study and the figures that the paper prints."),
+    ("study", "run"): ("study", "StudyRun", "Run a study and put its figures beside the paper's."),
+    ("study", "report"): ("study", "StudyReport", "Write a finished study as a page."),
+    ("demo",): ("demo", "Demo", "Audit four retrievals and draw a page of pictures."),
+}
+_ABOUT = """Reprise decides when a stored class returns.
+
+Example: reprise audit --stream cifar100-lt10 --retrieval iid,fixed,rpr --seeds 3
+
+Help on a command: reprise audit --help
+
+Version: reprise --version"""
+_ABOUT_STUDY = """A study is a named grid of runs that fills a table of the paper.
+
+Example: reprise study run dyngaps --out out"""
+
+
+def parse(arguments: Sequence[str]) -> Command | None:
+    """The command that these arguments name, or None when they asked for help and got it."""
+    words: tuple[str, ...] = ()
+    while words not in COMMANDS:
+        rest = arguments[len(words) :]
+        if rest and rest[0].startswith("-"):
+            menu = _menu(words, lazy=rest[0] in ("-h", "--help"))
+            return _read(menu, words, rest, _ABOUT_STUDY if words else _ABOUT)
+        words = (*words, _next_word(words, rest))
+    return _read(_command(words), words, arguments[len(words) :], None)
+
+
+def _next_word(words: tuple[str, ...], rest: Sequence[str]) -> str:
+    known = list(dict.fromkeys(name[len(words)] for name in COMMANDS if name[: len(words)] == words))
+    here = " ".join(["reprise", *words])
+    if not rest:
+        raise WrongRequest(f"a command is missing: {here} is followed by {', '.join(known)}; see {here} --help")
+    if rest[0] not in known:
+        near = difflib.get_close_matches(rest[0], known, n=1, cutoff=0.0)[0]
+        raise WrongRequest(
+            f"unknown command {rest[0]!r}, did you mean {near!r}? {here} is followed by {', '.join(known)}"
+        )
+    return rest[0]
+
+
+def _command(words: tuple[str, ...]) -> Any:
+    module, name, _ = COMMANDS[words]
+    return getattr(importlib.import_module(f"reprise.cli.{module}"), name)
+
+
+@dataclass(frozen=True)
+class _Named:
+    """Stands for a command in a list of commands, so that the list is quick."""
+
+
+def _menu(words: tuple[str, ...], *, lazy: bool) -> Any:
+    """The commands below these words, as tyro lists them; when `lazy`, their names alone."""
+    depth = len(words)
+    entries: dict[str, Any] = {}
+    for name, (_, _, about) in COMMANDS.items():
+        if name[:depth] == words and name[depth] not in entries:
+            what = about if len(name) == depth + 1 else "List, show, run and report studies."
+            entry = tyro.conf.subcommand(name[depth], description=what)
+            entries[name[depth]] = Annotated[_Named if lazy else _command(name), entry]
+    return Union[tuple(entries.values())]  # noqa: UP007 - made of a tuple
+
+
+def _read(form: Any, words: tuple[str, ...], arguments: Sequence[str], about: str | None) -> Command | None:
+    complaint = io.StringIO()
+    try:
+        with redirect_stderr(complaint):
+            command: Command = tyro.cli(form, prog=" ".join(["reprise", *words]), description=about, args=arguments)
+    except SystemExit as end:
+        if end.code:
+            raise WrongRequest(sentence(complaint.getvalue())) from None
+        command = None  # type: ignore[assignment]
+    sys.stderr.write(complaint.getvalue())  # warnings, if any
+    return command
+
+
+def sentence(box: str) -> str:
+    """One sentence from the framed message with which tyro refuses arguments.
+
+    >>> sentence('''╭─ Value error ─────────────────────────────────────────╮
+    ... │ Error parsing --replay: invalid literal for int()      │
+    ... │ with base 10: '2.5'                                    │
+    ... │ ────────────────────────────────────────────────────── │
+    ... │ For full helptext, see reprise audit --help            │
+    ... ╰────────────────────────────────────────────────────────╯''')
+    "--replay must be a whole number, got '2.5'; see reprise audit --help"
+    """
+    rows = [line.strip(" │|") for line in box.splitlines() if not re.match(r"\s*[╭╰+]", line)]
+    parts = [" ".join(part.split()) for part in re.split(r"\n[─-]{3,}\n", "\n".join(rows))]
+    if "╭" not in box and len(parts) > 1:
+        parts = parts[1:]  # a frame of plain signs, with its title as the first part
+    said = re.sub(r"^Error parsing ([^:]+): ", r"\1: ", parts[0]).rstrip(". ")
+    said = re.sub(r": invalid literal for int\(\) with base 10: ", " must be a whole number, got ", said)
+    said = re.sub(r"^Unrecognized options: ", "unknown options: ", said)
+    said = re.sub(r"^Missing value for argument '([^']+)'.*", r"\1 needs a value", said)
+    said = re.sub(r"^Missing from ([^:]+): (\S+) .*", r"\1 needs \2", said)
+    said = re.sub(r": could not convert string to float: ", " must be a number, got ", said)
+    for part in parts[1:]:
+        if near := re.match(r"Perhaps you meant: (\S+)", part):
+            said += f"; did you mean {near[1]}?"
+        elif guide := re.search(r"(reprise[\w -]*--help)$", part):
+            said += f" See {guide[1]}" if said.endswith("?") else f"; see {guide[1]}"
+    return said[:1].lower() + said[1:] if said else "these arguments cannot be read; see reprise --help"

@@ -1,0 +1,26 @@
+"""`dyngaps`: how long classes wait while a stream fills the memory and churns it."""
+
+from __future__ import annotations
+
+from reprise.lab.study import Column, Setting, Study
+
+STUDY = Study(
+    name="dyngaps",
+    fills="the table of online rehearsal gaps, broken bounds and departures",
+    about=(
+        "Ten tasks arrive once, 32 examples a step, into a reservoir of 5,120; 8 examples are replayed a step. "
+        "A violation is a gap above the churn bound of its own interval; a deactivation is a class that leaves memory."
+    ),
+    settings=tuple(Setting(name, stream=name) for name in ("cifar100-lt10", "tinyimagenet-lt10", "tinyimagenet-lt100")),
+    small=(Setting("glyphs-lt10", stream="glyphs-lt10", buffer=512),),
+    arms=("iid", "fixed", "rpr"),
+    columns=(
+        Column("mean"),
+        Column("p95"),
+        Column("p99"),
+        Column("max"),
+        Column("wall_max"),
+        Column("violations", zero=True),
+        Column("deactivations"),
+    ),
+)

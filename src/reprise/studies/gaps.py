@@ -1,0 +1,68 @@
+"""`gaps`: how long classes wait in a balanced memory that stands still."""
+
+from __future__ import annotations
+
+from math import log
+
+from reprise.audit import theory
+from reprise.lab.audits import PER_CLASS
+from reprise.lab.study import Beside, Column, Setting, Study
+
+
+def _still(classes: int, replay: int, steps: int = 3000) -> Setting:
+    name = f"C={classes} b={replay}"
+    return Setting(name, classes=classes, steps=steps, buffer=PER_CLASS * classes, replay=replay)
+
+
+def _sizes(setting: Setting) -> tuple[int, int, int]:
+    assert setting.classes is not None
+    assert setting.steps is not None
+    return setting.classes, setting.replay, setting.steps
+
+
+def _bound(setting: Setting) -> int:
+    classes, replay, _ = _sizes(setting)
+    return theory.fixed_set_bound(classes, replay)
+
+
+def _scale(setting: Setting) -> float:
+    return theory.extreme_value_scale(*_sizes(setting))
+
+
+def _uniform_scale(setting: Setting) -> float:
+    classes, replay, steps = _sizes(setting)
+    visited = theory.uniform_inclusion(classes, setting.buffer // classes, replay)
+    return log(steps * classes * visited) / log(1 / (1 - visited))
+
+
+def _spread(setting: Setting) -> float:
+    classes, replay, _ = _sizes(setting)
+    return theory.sd_ratio(classes, replay)
+
+
+STUDY = Study(
+    name="gaps",
+    fills="the table of rehearsal gaps on a fixed balanced memory",
+    about=(
+        f"A memory of {PER_CLASS} examples of each class stands still for 3,000 steps. "
+        "Gaps are the steps between two successive replays of a class."
+    ),
+    settings=(_still(100, 8), _still(100, 32), _still(200, 8), _still(200, 32)),
+    small=(_still(20, 4, steps=400),),
+    arms=("uniform", "iid", "rpr"),
+    columns=(Column("mean"), Column("p50"), Column("p95"), Column("p99"), Column("max", arms=("rpr",), bound=_bound)),
+    beside=(
+        Beside("max", "uniform", _uniform_scale, "extreme-value scale"),
+        Beside("max", "iid", _scale, "extreme-value scale"),
+        Beside("gap_sd", "iid/rpr", _spread, "in an endless run"),
+    ),
+    paper_runs=1,
+    notes=(
+        "The paper's figures look like those of one run each and are taken as such; it does not say how many examples "
+        f"of a class its memory held, {PER_CLASS} is our choice and moves uniform retrieval only.",
+        "A run's longest gap under independent draws grows with the logarithm of the number of gaps and scatters "
+        "widely, so it stands beside the extreme-value scale and is not judged.",
+        "Waits that the last of 3,000 steps cuts off are not counted, and long ones are cut off most; so independent "
+        "draws show a mean below C/b, and a spread over that of rpr below the ratio of an endless run.",
+    ),
+)

@@ -1,0 +1,137 @@
+"""The page: self-contained, well formed, and faithful to what it is given."""
+
+from __future__ import annotations
+
+import html
+import re
+import shlex
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from reprise.cli import main
+from reprise.lab.audits import AuditRun, audit_all
+from reprise.report import Summary, summarise
+from reprise.report.page import page
+from reprise.report.tables import columns
+
+VOID = {"meta", "br", "img", "link", "hr", "input"}
+
+
+class Reader(HTMLParser):
+    """Checks that tags close in order, and gathers text, attributes and ids."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.attributes += attrs
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.attributes += attrs
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] != "style":
+            self.text += data
+
+
+def read(text: str) -> Reader:
+    reader = Reader()
+    reader.feed(text)
+    reader.close()
+    assert reader.open == []
+    return reader
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[Summary]:
+    runs = [
+        AuditRun(name, classes=classes, steps=60, replay=4, seed=seed)
+        for classes in (10, 12)
+        for name in ("iid", "rpr")
+        for seed in (0, 1)
+    ]
+    return summarise(runs, audit_all(runs, jobs=1))
+
+
+@pytest.fixture(scope="module")
+def text(rows: list[Summary]) -> str:
+    return page(rows, "reprise audit --retrieval '<b>&'", '0.1"')
+
+
+def test_page_needs_nothing_else(text: str) -> None:
+    assert "http" not in text
+    assert "@import" not in text
+    for name, value in read(text).attributes:
+        if name in ("src", "href", "xlink:href", "action"):
+            assert value is not None
+            assert value.startswith(("#", "data:image/png;base64,"))
+    assert set(re.findall(r"url\((.)", text)) <= {"#"}
+
+
+def test_references_meet_their_ids(text: str) -> None:
+    attributes = read(text).attributes
+    ids = [value for name, value in attributes if name == "id"]
+    assert len(ids) == len(set(ids)) > 100
+    wanted = re.findall(r'href="#([^"]+)"|url\(#([^)]+)\)', text)
+    assert {one or other for one, other in wanted} <= set(ids)
+
+
+def test_what_was_given_is_shown_and_escaped(text: str, rows: list[Summary]) -> None:
+    assert "<b>&'" not in text
+    assert "reprise audit --retrieval '<b>&'" in read(text).text
+    assert "Made by Reprise 0.1&quot;" in text
+    shown = read(text).text
+    for column in columns(rows):
+        assert column.meaning in shown
+        for cell in column.cells(rows):
+            assert cell in shown
+    assert shown.count("A stored class waited") == 2
+    assert text.count("<svg") == len(rows)
+
+
+def test_both_light_and_dark(text: str) -> None:
+    light, dark = (set(re.findall(r"--(\w+):#", part)) for part in text.split("@media (prefers-color-scheme:dark)")[:2])
+    assert light == dark
+    used = set(re.findall(r"var\(--(\w+)\)", text))
+    assert used <= light
+    assert {"ink", "muted", "grid", "others", "never", "c0", "c1"} <= used
+
+
+def test_page_of_the_command_says_how_it_was_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = tmp_path / "an audit.html"
+    asked = ["audit", "--classes", "10", "--steps", "30", "--retrieval", "iid,rpr", "--plot", str(target)]
+    assert main(asked) == 0
+    assert str(target) in capsys.readouterr().out
+    first = target.read_bytes()
+    made = re.search(r"<pre>reprise (.*?)</pre>", read_text(target))
+    assert made is not None
+    assert main(shlex.split(html.unescape(made[1]))) == 0
+    assert target.read_bytes() == first
+
+
+def read_text(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+def test_demo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", "--out", str(tmp_path / "new" / "demo")]) == 0
+    target = tmp_path / "new" / "demo" / "audit.html"
+    assert capsys.readouterr().out.endswith(f"Open this page in a browser: {target}\n")
+    assert "cifar100-lt10" in read(read_text(target)).text
+
+
+@pytest.mark.parametrize("ending", ["png", "SVG"])
+def test_pictures_of_the_command(ending: str, tmp_path: Path) -> None:
+    target = tmp_path / f"audit.{ending}"
+    assert main(["audit", "--classes", "10", "--steps", "30", "--retrieval", "rpr", "--plot", str(target)]) == 0
+    assert target.read_bytes()[:4] == (b"\x89PNG" if ending == "png" else b"<?xm")

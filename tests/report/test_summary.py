@@ -1,0 +1,110 @@
+"""Rows, tables and sentences."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from reprise.lab.audits import AuditRun, audit_all
+from reprise.report import Summary, groups, summarise
+from reprise.report.reading import read
+from reprise.report.summary import caption, group_title
+from reprise.report.tables import GAPS, REST, columns, text_reading
+
+
+def made(*runs: AuditRun) -> list[Summary]:
+    return summarise(runs, audit_all(runs, jobs=1))
+
+
+@pytest.fixture(scope="module")
+def pair() -> list[Summary]:
+    return made(*(AuditRun(name, classes=20, steps=80, replay=4, seed=s) for name in ("iid", "rpr") for s in (0, 1)))
+
+
+def test_rows_gather_seeds_in_order() -> None:
+    runs = [AuditRun(name, classes=4, steps=9, seed=seed) for seed in (5, 3) for name in ("rpr", "iid")]
+    found = made(*runs)
+    assert [(row.run.retrieval, row.seeds) for row in found] == [("rpr", (5, 3)), ("iid", (5, 3))]
+    assert all(audit == run.run() for run, audit in zip(runs[::2], found[0].audits, strict=True))
+
+
+def test_groups_differ_in_retrieval_alone() -> None:
+    runs = [AuditRun(name, classes=4, steps=9, buffer=size) for name in ("rpr", "iid") for size in (4, 8)]
+    assert [[row.run.retrieval for row in group] for group in groups(made(*runs))] == [["rpr", "iid"]] * 2
+
+
+@pytest.mark.parametrize(
+    ("retrieval", "bound"),
+    [
+        ("uniform", None),
+        ("iid", None),
+        ("fixed", 5),
+        ("rpr", 9),
+        ("rpr+pass", 9),
+        ("window:0.5", 8),
+        ("deadline:1.5", 8),
+    ],
+)
+def test_bound_is_the_schedule_s_own(retrieval: str, bound: int | None) -> None:
+    (row,) = made(AuditRun(retrieval, classes=20, steps=5, replay=4))
+    assert row.bound == bound
+
+
+def test_bound_of_a_stream_is_for_the_most_classes_ever_there() -> None:
+    (row,) = made(
+        AuditRun("rpr", stream="cifar10-lt10", replay=2), AuditRun("rpr", stream="cifar10-lt10", replay=2, seed=1)
+    )
+    assert (row.classes, row.bound) == (10, 9)
+
+
+def test_reading_of_a_wait_beyond_the_bound_of_a_fixed_set(pair: list[Summary]) -> None:
+    rpr = pair[1]
+    late = replace(rpr, audits=(replace(rpr.audits[0], max=11), rpr.audits[1]))
+    assert "11 under rpr (bound 9 for classes that stay; here they came and went)" in read([late])[0]
+    assert "9 under rpr (bound 9)" in read([rpr])[0]
+
+
+def test_reading_counts_what_broke(pair: list[Summary]) -> None:
+    iid, rpr = pair
+    broke = replace(
+        iid, audits=tuple(replace(audit, violations=count) for audit, count in zip(iid.audits, (3, 4), strict=True))
+    )
+    assert "Past that bound went iid 3.5 times a run, rpr never." in read([broke, rpr])[1]
+    assert "rpr kept to that bound throughout" in read([rpr])[1]
+
+
+def test_reading_of_nothing() -> None:
+    (row,) = made(AuditRun("rpr", classes=1, steps=1))
+    assert read([row]) == ["No class came back while it was stored, so there is no wait to report."]
+
+
+def test_reading_of_several_groups_names_them() -> None:
+    rows = made(*(AuditRun("rpr", classes=4, steps=9, buffer=size) for size in (4, 8)))
+    first, second = text_reading(rows)
+    assert first.startswith("4 classes that stay, reservoir of 4. A stored class waited ")
+    assert second.startswith("4 classes that stay, reservoir of 8. ")
+
+
+def test_columns_that_do_not_vary_move_to_the_caption() -> None:
+    one = AuditRun("rpr", stream="cifar10-lt10", buffer=40)
+    same = made(one)
+    assert [column.head for column in columns(same)][:2] == ["retrieval", "mean"]
+    assert caption(same).startswith("cifar10-lt10 · reservoir of 40 · ")
+    assert group_title(same) == "cifar10-lt10, reservoir of 40"
+    other = made(one, AuditRun("rpr", stream="cifar10-lt100", storage="fifo", buffer=50))
+    assert [column.head for column in columns(other)][:4] == ["stream", "storage", "buffer", "retrieval"]
+    assert caption(other).endswith(" steps · 8 replayed a step · seed 0")
+    assert "reservoir" not in caption(other)
+
+
+def test_cells_have_decimals_where_one_needs_them_and_zero_is_zero(pair: list[Summary]) -> None:
+    iid, rpr = pair
+    halves = replace(rpr, audits=(replace(rpr.audits[0], max=8), replace(rpr.audits[1], max=9)))
+    heads = {column.head: column for column in (*GAPS, *REST)}
+    assert heads["max"].cells([rpr, rpr]) == ["9", "9"]
+    assert heads["max"].cells([halves, rpr]) == ["8.5", "9.0"]
+    few = replace(iid, audits=tuple(replace(audit, violations=n) for audit, n in zip(iid.audits, (0, 1), strict=True)))
+    assert heads["violations"].cells([few, rpr]) == ["0.5", "0"]
+    none = replace(rpr, audits=tuple(replace(audit, p95=None, exposure_min=None) for audit in rpr.audits))
+    assert heads["p95"].cells([none]) == heads["exposure"].cells([none]) == ["—"]

@@ -1,0 +1,84 @@
+"""The page of a study: complete by itself, with every judged cell in its picture."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+
+from reprise.lab.campaign import Campaign
+from reprise.lab.study import Beside
+from reprise.report.study_page import page
+from reprise.report.study_tables import markdown
+from reprise.studies import compare as module
+from reprise.studies.compare import Comparison, compare
+
+
+class Balanced(HTMLParser):
+    """Keeps what is open, and complains when something else is closed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: object) -> None:
+        pass
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+@pytest.fixture
+def comparison(campaign: Campaign, monkeypatch: pytest.MonkeyPatch) -> Comparison:
+    """One cell close by, one where runs never differ, one far off, one the paper does not print."""
+    name = campaign.study.settings[0].name
+    printed = {(name, "iid", "mean"): "3", (name, "rpr", "mean"): "3.0", (name, "iid", "max"): "999"}
+    monkeypatch.setattr(module, "paper_figures", lambda _: printed)
+    beside = (Beside("max", "iid", lambda setting: 12.0, "a scale"),)
+    campaign = replace(campaign, study=replace(campaign.study, beside=beside))
+    return compare(campaign, campaign.run(jobs=1))
+
+
+def test_page_is_well_formed_and_complete_by_itself(comparison: Comparison) -> None:
+    text = page(comparison)
+    parser = Balanced()
+    parser.feed(text)
+    assert parser.open == []
+    assert not re.search(r"https?://|<script|<link|<img|url\(", text)
+    assert "<td>12.0</td><td>a scale</td>" in text
+    assert "prefers-color-scheme:dark" in text
+    assert "reprise study run tiny --seeds 2 --error-seeds 5 --out out" in text
+    assert str(comparison.campaign.folder) not in text  # nobody else's machine has that folder
+
+
+def test_every_judged_cell_is_in_the_picture(comparison: Comparison) -> None:
+    text = page(comparison)
+    assert len(re.findall(r"<g class=\"(?:in|out)\">", text)) == len(comparison.judged) == 3
+    assert text.count('<g class="out">') == 1
+    assert "ours" in text
+    assert "999" in text
+    assert text.count("outside") >= 2
+    assert "2 of 3 cells within three standard errors; outside: C=6 b=2 iid max." in text
+
+
+def test_small_form_says_that_it_cannot_be_compared(comparison: Comparison) -> None:
+    study = comparison.campaign.study
+    small = Campaign.in_folder(study, comparison.campaign.folder, seeds=1, error_seeds=2, small=True)
+    found = compare(small, small.run(jobs=1))
+    for text in (page(found), markdown(found)):
+        assert "not comparable with the paper" in text
+        assert "<svg" not in text
+        assert "--small" in text
+
+
+def test_markdown_opens_with_the_command(comparison: Comparison) -> None:
+    lines = markdown(comparison).splitlines()
+    assert lines[:4] == ["# Study `tiny`", "", "```", "reprise study run tiny --seeds 2 --error-seeds 5 --out out"]
+    tables = [line for line in lines if line.startswith("|")]
+    assert [line.count("|") for line in tables] == [5] * 4 + [9] * 3
