@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,9 @@ from numpy.typing import NDArray
 _BLOCK = 512
 _WORD = 1 << 64
 _MASK = _WORD - 1
+_HALF, _LOW_HALF = np.uint64(32), np.uint64(0xFFFFFFFF)
 _PER_COUNTER = 4  # Philox makes four 64-bit words from one counter value
+_PERIOD = _PER_COUNTER << 256
 
 
 def check_seed(seed: object) -> int:
@@ -111,6 +113,30 @@ class Random:
         self._next += len(drawn)
         return drawn
 
+    def below_run(self, first: int, count: int) -> NDArray[np.int64]:
+        """`[self.below(bound) for bound in range(first, first + count)]` as an array, many at a time."""
+        if first + count > _WORD >> 32:  # the halves of a product would not fit 64 bits
+            return np.array(self.below_each(range(first, first + count)), np.int64)
+        words = self.words(count)
+        bounds = np.arange(first, first + count, dtype=np.uint64)
+        low = (words & _LOW_HALF) * bounds  # the 128-bit product in two halves
+        high = (words >> _HALF) * bounds + (low >> _HALF)
+        if (((high << _HALF) | (low & _LOW_HALF)) < bounds).any():
+            return self._careful_run(words.tolist(), bounds.tolist())
+        drawn: NDArray[np.int64] = (high >> _HALF).astype(np.int64)
+        return drawn
+
+    def _careful_run(self, words: list[int], bounds: list[int]) -> NDArray[np.int64]:
+        """As `below`, from words already taken and then new ones: a rejected word moves all that follow."""
+        taken = iter(words)
+        drawn = []
+        for bound in bounds:
+            product = _next_word(taken, self) * bound
+            while product & _MASK < _WORD % bound:
+                product = _next_word(taken, self) * bound
+            drawn.append(product >> 64)
+        return np.array(drawn, np.int64)
+
     def permutation(self, size: int) -> NDArray[np.int64]:
         """A uniform permutation of 0 … size−1: the order of `size` distinct random words."""
         while True:
@@ -148,11 +174,17 @@ class Random:
     def load_state_dict(self, state: dict[str, int | str]) -> None:
         if state["name"] != self.name:
             raise ValueError(f"this random stream is {self.name!r}, the state is of {state['name']!r}")
-        position = state["position"]
-        if not isinstance(position, int) or position < 0:
+        seed, position = check_seed(state["seed"]), state["position"]
+        if type(position) is not int or not 0 <= position < _PERIOD:
             raise ValueError(f"a random stream's position is a whole number of 0 or more, got {position!r}")
-        self.seed = check_seed(state["seed"])
+        self.seed = seed
         self._seek(position)
 
     def __repr__(self) -> str:
         return f"Random(seed={self.seed}, name={self.name!r})"
+
+
+def _next_word(taken: Iterator[int], random: Random) -> int:
+    for word in taken:
+        return word
+    return random.word()

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -140,23 +144,40 @@ def parse(text: str, *kinds: str) -> tuple[Policy, bool]:
 
 def _hint(name: str, kinds: tuple[str, ...]) -> str:
     names = [entry.name for entry in _REGISTRY.values() if entry.kind in kinds]
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.0)
+    near = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.0)
     return f": did you mean {near[0]!r}?" if near else "."
 
 
 def _plain(value: Any) -> str:
-    text = str(value)
+    text = str(value).replace("e+", "e")  # a plus begins an ending
     return text[:-2] if text.endswith(".0") else text
 
 
 def whole(value: Any, what: str, least: int) -> int:
     """Return a whole number of at least `least`, or say what is wrong with it."""
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
+    try:
+        result = None if isinstance(value, (bool, np.bool_)) else operator.index(value)
+    except TypeError:
+        result = None
+    if result is None:
         raise TypeError(f"{what} must be a whole number, got {value!r}")
-    number = int(value.__index__())
-    if number < least:
-        raise ValueError(f"{what} must be {least} or more, got {number}")
-    return number
+    if result < least:
+        raise ValueError(f"{what} must be {least} or more, got {result}")
+    return result
+
+
+def whole_row(values: ArrayLike, what: str, least: int = 0, limit: int = 2**63) -> NDArray[np.int64]:
+    """A row of whole numbers in least … limit−1 as int64, or a sentence about what is wrong with it."""
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise ValueError(f"{what} must be one-dimensional, got shape {array.shape}")
+    if array.size and array.dtype.kind not in "iu":
+        first = next((value for value in array.tolist() if type(value) is not int or not least <= value < limit), None)
+        raise TypeError(f"{what} must be whole numbers, got dtype {array.dtype} with {first!r}")
+    if array.size and not (least <= int(array.min()) and int(array.max()) < limit):
+        wrong = next(value for value in array.tolist() if not least <= value < limit)
+        raise ValueError(f"{what} must be {least} to {limit - 1}, got {wrong}")
+    return array.astype(np.int64)
 
 
 def number(value: Any, what: str) -> float:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from reprise.memory import Memory
-from reprise.specs import whole
+from reprise.specs import whole, whole_row
 
 Ids = NDArray[np.int64]
 _ARRAYS = ("incoming", "replay", "slots", "written", "labels", "boundaries", "initial")
@@ -143,15 +143,15 @@ class Tape:
     def load(cls, path: str | os.PathLike[str]) -> Tape:
         """Read a tape back; a file that is not exactly what `save` wrote is an error."""
         try:
-            tape, about, header = cls._read(Path(path).read_bytes())
+            tape, digest, header = cls._read(Path(path).read_bytes())
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
             raise ValueError(f"{os.fspath(path)} is not a tape, or is damaged: {error}") from error
-        if tape.hash != about["hash"] or tape._header() != header:
-            raise ValueError(f"{os.fspath(path)} is damaged: its content does not match its hash {about['hash'][:12]}…")
+        if tape.hash != digest or tape._header() != header:
+            raise ValueError(f"{os.fspath(path)} is damaged: its content does not match its hash {digest[:12]}…")
         return tape
 
     @classmethod
-    def _read(cls, data: bytes) -> tuple[Tape, dict[str, str], bytes]:
+    def _read(cls, data: bytes) -> tuple[Tape, str, bytes]:
         length = int.from_bytes(data[:8], "little")
         if length > len(data) - 8:
             raise ValueError("the header is cut off")
@@ -168,7 +168,7 @@ class Tape:
         if end != len(body):
             raise ValueError(f"the file has {len(body)} bytes of arrays where {end} are due")
         facts = {f.name: json.loads(about[f.name]) for f in fields(cls) if f.name not in _ARRAYS}
-        return cls(**arrays, **facts), about, header
+        return cls(**arrays, **facts), str(about["hash"]), header
 
 
 def plan(
@@ -186,17 +186,17 @@ def plan(
     number of steps done.
     """
     size = whole(replay, "the replay size", 0)
-    labels = np.asarray(stream.labels)
+    labels = whole_row(stream.labels, "a stream's labels", 0, 2**63)
+    batches = [whole_row(batch, f"batch {step} of a stream", 0, len(labels)) for step, batch in enumerate(stream)]
     held = _held(memory, labels, initial)
-    known = np.concatenate([labels, memory.labels]) if initial is None else np.array(labels, np.int64)
+    known = np.concatenate([labels, memory.labels]) if initial is None else labels.copy()
     ids = np.full(memory.capacity, -1, np.int64)
     ids[: len(held)] = held
-    incoming: list[Ids] = []
     written: list[Ids] = []
     drawn: list[Ids] = []
     replayed: list[Ids] = []
     channels = range(memory.draws)
-    for step, batch in enumerate(stream):
+    for step, batch in enumerate(batches):
         for channel in channels:
             slots = memory.draw(size, channel=channel).slots
             drawn.append(slots)
@@ -204,14 +204,13 @@ def plan(
         slots = memory.store(labels[batch])
         kept = slots >= 0
         ids[slots[kept]] = batch[kept]
-        incoming.append(batch)
         written.append(slots)
         if progress is not None:
             progress(step + 1)
-    steps = len(incoming)
-    width = max(map(len, incoming), default=0)
+    steps = len(batches)
+    width = max(map(len, batches), default=0)
     return Tape(
-        incoming=_padded(incoming, width),
+        incoming=_padded(batches, width),
         replay=_padded(replayed, size).reshape(steps, memory.draws, size),
         slots=_padded(drawn, size).reshape(steps, memory.draws, size),
         written=_padded(written, width),
@@ -229,15 +228,18 @@ def plan(
 
 def _held(memory: Memory, labels: Ids, initial: ArrayLike | None) -> Ids:
     """The example ids of what the memory holds already."""
-    if labels.ndim != 1 or labels.dtype.kind not in "iu":
-        raise TypeError(f"a stream's labels must be a row of whole numbers, got {labels.dtype} of shape {labels.shape}")
     if initial is None:
         return np.arange(len(labels), len(labels) + len(memory), dtype=np.int64)
-    held = np.array(initial, np.int64)
-    if held.shape != (len(memory),):
-        raise ValueError(f"initial must name {len(memory)} examples, one per filled slot, got shape {held.shape}")
-    if len(held) and (held.min() < 0 or held.max() >= len(labels) or (labels[held] != memory.labels).any()):
-        raise ValueError("initial must name examples of the stream's data set whose labels are those of the memory")
+    held = whole_row(initial, "initial", 0, len(labels))
+    if len(held) != len(memory):
+        raise ValueError(f"initial must name {len(memory)} examples, one per filled slot, got {len(held)}")
+    wrong = np.flatnonzero(labels[held] != memory.labels)
+    if len(wrong):
+        slot = int(wrong[0])
+        raise ValueError(
+            f"initial names example {held[slot]} of label {labels[held[slot]]} for slot {slot}, which holds label "
+            f"{memory.labels[slot]}"
+        )
     return held
 
 

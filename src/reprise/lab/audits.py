@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
@@ -94,8 +95,13 @@ def _here(runs: Sequence[AuditRun]) -> Iterator[tuple[int, Audit]]:
         yield place, run.run()
 
 
+def _leave_interrupts() -> None:
+    """In a worker: an interrupt from the keyboard is the parent's to handle."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
 def _spread(runs: Sequence[AuditRun], jobs: int) -> Iterator[tuple[int, Audit]]:
-    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), _leave_interrupts) as pool:
         waiting: dict[Future[Audit], int] = {pool.submit(_run, run): place for place, run in enumerate(runs)}
         try:
             while waiting:

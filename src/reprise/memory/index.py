@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reprise.specs import whole, whole_row
+
 
 class Index:
     """Slots by class and classes by slot; storage writes to it, retrieval reads it.
@@ -15,7 +17,18 @@ class Index:
     influence storage. `size` slots are filled, always 0 … size−1.
     """
 
-    __slots__ = ("_label", "_place", "_stamp", "_watchers", "capacity", "labels", "members", "size", "stamps", "writes")
+    __slots__ = (
+        "_label",
+        "_place",
+        "_stamps",
+        "_watchers",
+        "capacity",
+        "labels",
+        "members",
+        "size",
+        "stamps",
+        "writes",
+    )
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
@@ -23,10 +36,10 @@ class Index:
         self.writes = 0
         self.members: dict[int, list[int]] = {}
         self.labels: NDArray[np.int64] = np.full(capacity, -1, np.int64)
-        self.stamps: NDArray[np.int64] = np.full(capacity, -1, np.int64)
+        self._stamps: NDArray[np.int64] = np.full(capacity, -1, np.int64)
         # Views of the same memory that give and take Python ints: several times faster than NumPy scalars.
         self._label = self.labels.data
-        self._stamp = self.stamps.data
+        self.stamps = self._stamps.data  # the number of the write that filled a slot: names an example
         self._place = np.zeros(capacity, np.int64).data  # where in its class list a slot stands
         self._watchers: list[set[int]] = []
 
@@ -49,7 +62,7 @@ class Index:
                 self._place[slot] = len(row)
                 row.append(slot)
             self._label[slot] = label
-        self._stamp[slot] = self.writes
+        self.stamps[slot] = self.writes
         self.writes += 1
 
     def _leave(self, slot: int, label: int) -> None:
@@ -78,21 +91,21 @@ class Index:
         classes = sorted(self.members)
         return {
             "labels": self.labels[: self.size].copy(),
-            "stamps": self.stamps[: self.size].copy(),
+            "stamps": self._stamps[: self.size].copy(),
             "order": np.array([slot for label in classes for slot in self.members[label]], np.int64),
             "writes": self.writes,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        labels, stamps, order = (np.asarray(state[name], np.int64) for name in ("labels", "stamps", "order"))
+        labels, stamps, order = (whole_row(state[name], f"a state's {name}") for name in ("labels", "stamps", "order"))
         size = len(labels)
         if size > self.capacity:
             raise ValueError(f"the state holds {size} examples, the memory {self.capacity} at most")
-        if labels.shape != stamps.shape or not np.array_equal(np.sort(order), np.arange(size)) or (labels < 0).any():
+        if labels.shape != stamps.shape or not np.array_equal(np.sort(order), np.arange(size)):
             raise ValueError("the state's slots, labels and order do not fit together")
-        self.size, self.writes, self.members = size, int(state["writes"]), {}
-        self.labels[:size], self.stamps[:size] = labels, stamps
-        self.labels[size:] = self.stamps[size:] = -1
+        self.size, self.writes, self.members = size, whole(state["writes"], "a state's writes", size), {}
+        self.labels[:size], self._stamps[:size] = labels, stamps
+        self.labels[size:] = self._stamps[size:] = -1
         for slot in order.tolist():
             row = self.members.setdefault(self._label[slot], [])
             self._place[slot] = len(row)

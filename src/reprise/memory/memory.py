@@ -11,7 +11,7 @@ from reprise.memory.index import Index
 from reprise.memory.protocols import Retrieval, Schedule, Score, Storage
 from reprise.memory.resolve import as_retrieval, as_storage, spec_of
 from reprise.rng import Random, check_seed
-from reprise.specs import whole
+from reprise.specs import whole, whole_row
 
 
 class Draw:
@@ -80,13 +80,13 @@ class Memory:
         """At most n stored examples, none twice; empty when the memory is empty or n is 0."""
         if type(n) is not int or n < 0:
             n = whole(n, "the replay size", 0)
-        if not 0 <= channel < self.draws:
+        if (type(channel) is not int or channel) and whole(channel, "channel", 0) >= self.draws:
             raise ValueError(f"channel must be 0 to {self.draws - 1}, got {channel!r}")
         index = self._index
         slots = self._channels[channel].draw(n, index, score) if n and index.size else []
         self.steps += channel == 0
         drawn = np.array(slots, np.int64)
-        return Draw(drawn, index.labels[drawn])
+        return Draw(drawn, index.labels.take(drawn))
 
     def store(self, labels: ArrayLike) -> NDArray[np.int64]:
         """Offer a batch in order; for each label, the slot it was written to, or −1 when it was not kept.
@@ -149,14 +149,14 @@ class Memory:
         """Become the memory that gave this state, seed included; on any fault, an error and no change."""
         if not isinstance(state, dict) or "capacity" not in state:
             raise ValueError(f"this is not a memory's state: {type(state).__name__} without a 'capacity'")
-        mine = {"capacity": self.capacity, "storage": self.storage_spec, "retrieval": self.retrieval_spec}
+        mine = {"version": 1, "capacity": self.capacity, "storage": self.storage_spec, "retrieval": self.retrieval_spec}
         for name, value in {**mine, "draws": self.draws}.items():
             if state.get(name) != value:
                 raise ValueError(f"the state is of a memory with {name} {state.get(name)!r}, this one has {value!r}")
         try:
             other = Memory(self.capacity, self.storage, self.retrieval, state["seed"], self.draws)
             other._load(state)
-        except (KeyError, IndexError, TypeError, AttributeError) as error:
+        except (LookupError, TypeError, AttributeError, OverflowError) as error:
             raise ValueError(f"this memory state is damaged: {type(error).__name__}: {error}") from error
         self.__dict__ = other.__dict__
 
@@ -174,14 +174,9 @@ class Memory:
 
 def _labels(labels: ArrayLike) -> list[int]:
     array = np.asarray(labels)
-    if array.ndim != 1:
-        raise ValueError(f"labels must be one-dimensional, got shape {array.shape}")
-    if not array.size:
-        return []
-    if array.dtype.kind not in "iu":
-        raise TypeError(f"labels must be whole numbers, got dtype {array.dtype} with {array[0]!r} first")
-    values: list[int] = array.tolist()
-    if min(values) < 0 or (array.dtype == np.uint64 and max(values) >= 2**63):
-        wrong = next(value for value in values if not 0 <= value < 2**63)
-        raise ValueError(f"labels must be 0 or more and fit 64 bits, got {wrong}")
-    return values
+    if array.ndim == 1 and array.dtype.kind in "iu":
+        values: list[int] = array.tolist()
+        if not values or (min(values) >= 0 and array.dtype != np.uint64):
+            return values
+    checked: list[int] = whole_row(array, "labels").tolist()
+    return checked

@@ -15,7 +15,7 @@ def as_storage(policy: str | Storage) -> Storage:
     if isinstance(policy, str):
         made, _ = parse(policy, "storage")
         policy = made  # type: ignore[assignment]
-    if not isinstance(policy, Storage):
+    if isinstance(policy, type) or not isinstance(policy, Storage):
         raise TypeError(f"a storage is a spec or an object with the methods of reprise.memory.Storage, got {policy!r}")
     return policy
 
@@ -26,9 +26,9 @@ def as_retrieval(policy: str | Retrieval | Schedule) -> Retrieval:
     if isinstance(policy, str):
         made, example_pass = parse(policy, "schedule", "retrieval")
         policy = made  # type: ignore[assignment]
-    if isinstance(policy, Schedule):
+    if isinstance(policy, Schedule) and not isinstance(policy, type):
         return Scheduled(policy, example_pass)
-    if not isinstance(policy, Retrieval):
+    if isinstance(policy, type) or not isinstance(policy, Retrieval):
         raise TypeError(
             f"a retrieval is a spec or has the methods of reprise.memory.Retrieval or Schedule, got {policy!r}"
         )

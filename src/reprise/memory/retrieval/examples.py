@@ -68,7 +68,7 @@ class ExamplePass:
             slots = self.random.shuffled(index.members[label])
             # What is already in this batch comes last, and there is something else: `taken` is below the count.
             slots.sort(key=self.batch.__contains__)
-            deck.extend((slot, int(index.stamps[slot])) for slot in reversed(slots))
+            deck.extend((slot, index.stamps[slot]) for slot in reversed(slots))
 
     def state_dict(self) -> dict[str, Any]:
         return {

@@ -6,6 +6,7 @@ from typing import Any
 
 from reprise.memory.index import Index
 from reprise.memory.protocols import Source
+from reprise.memory.storage.tickets import Tickets
 from reprise.specs import Policy, register
 
 
@@ -18,30 +19,21 @@ class Reservoir(Policy):
     """
 
     def start(self, source: Source) -> None:
-        self.random = source("storage")
-        self.seen = 0
+        self.tickets = Tickets(source("storage"))
 
     def place(self, labels: list[int], index: Index) -> list[int]:
-        capacity, put = index.capacity, index.put
-        fill = min(capacity - index.size, len(labels))
+        put = index.put
+        fill = min(index.capacity - index.size, len(labels))
         slots = list(range(index.size, index.size + fill))
-        for slot, label in zip(slots, labels, strict=False):
-            put(slot, label)
-        self.seen += fill
-        rest = len(labels) - fill
-        if rest:
-            drawn = self.random.below_each(range(self.seen + 1, self.seen + rest + 1))
-            for turn, slot in enumerate(drawn):
-                if slot < capacity:
-                    put(slot, labels[fill + turn])
-                else:
-                    drawn[turn] = -1
-            slots += drawn
-            self.seen += rest
+        self.tickets.skip(fill)
+        slots += self.tickets.take(len(labels) - fill, index.capacity)
+        for turn, slot in enumerate(slots):
+            if slot >= 0:
+                put(slot, labels[turn])
         return slots
 
     def state_dict(self) -> dict[str, Any]:
-        return {"seen": self.seen}
+        return self.tickets.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.seen = int(state["seen"])
+        self.tickets.load_state_dict(state)
