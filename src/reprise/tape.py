@@ -69,7 +69,7 @@ class Tape:
             ("initial", 0, len(self.labels)),
             ("slots", -1, self.capacity),
             ("written", -1, self.capacity),
-            ("labels", 0, 2**63 - 1),
+            ("labels", 0, 2**63),
         ]:
             array = getattr(self, name)
             if array.size and not (least <= array.min() and array.max() < limit):
@@ -186,6 +186,8 @@ def plan(
     number of steps done.
     """
     size = whole(replay, "the replay size", 0)
+    if getattr(memory.retrieval, "scored", False):
+        raise ValueError(f"{memory.retrieval_spec!r} chooses by a score of the model, so it cannot be planned ahead")
     labels = whole_row(stream.labels, "a stream's labels", 0, 2**63)
     batches = [whole_row(batch, f"batch {step} of a stream", 0, len(labels)) for step, batch in enumerate(stream)]
     held = _held(memory, labels, initial)

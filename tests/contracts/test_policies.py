@@ -134,10 +134,10 @@ class Hasty(Reservoir):
     """Uses the count of the whole batch for each of its examples."""
 
     def place(self, labels, index):
-        self.seen += len(labels)
+        self.tickets.seen += len(labels)
         slots = []
         for label in labels:
-            slot = index.size if index.size < index.capacity else self.random.below(self.seen)
+            slot = index.size if index.size < index.capacity else self.tickets.random.below(self.tickets.seen)
             slots.append(slot if slot < index.capacity else -1)
             if slot < index.capacity:
                 index.put(slot, label)
@@ -156,7 +156,7 @@ class Peeking(Reservoir):
 
     def place(self, labels, index):
         if index._watchers and index._watchers[0]:
-            self.random.word()
+            self.tickets.take(1, index.capacity)
         return super().place(labels, index)
 
 

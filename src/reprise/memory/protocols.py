@@ -76,7 +76,7 @@ class Schedule(Protocol):
 
 @runtime_checkable
 class Retrieval(Protocol):
-    """Which stored examples return."""
+    """Which stored examples return. One that needs a score says `scored = True`: its tapes cannot be planned."""
 
     def fresh(self) -> Self: ...
 

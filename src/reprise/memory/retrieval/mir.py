@@ -19,6 +19,8 @@ class MaximallyInterfered(Policy):
     minus the loss before. The memory knows nothing of the model.
     """
 
+    scored = True  # so no tape can be planned
+
     def __init__(self, candidates: int) -> None:
         self.candidates = whole(candidates, "the N of 'mir:N'", 1)
 
