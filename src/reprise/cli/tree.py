@@ -31,6 +31,9 @@ COMMANDS: dict[tuple[str, ...], tuple[str, str, str]] = {
     ("study", "run"): ("study", "StudyRun", "Run a study and put its figures beside the paper's."),
     ("study", "report"): ("study", "StudyReport", "Write a finished study as a page."),
     ("demo",): ("demo", "Demo", "Audit four retrievals and draw a page of pictures."),
+    ("data", "list"): ("data", "DataList", "List the data sets."),
+    ("data", "fetch"): ("data", "DataFetch", "Fetch a data set from its home, check and unpack it."),
+    ("data", "check"): ("data", "DataCheck", "Read a data set and say whether it is whole."),
 }
 _ABOUT = """Reprise decides when a stored class returns.
 
@@ -39,9 +42,21 @@ Example: reprise audit --stream cifar100-lt10 --retrieval iid,fixed,rpr --seeds 
 Help on a command: reprise audit --help
 
 Version: reprise --version"""
-_ABOUT_STUDY = """A study is a named grid of runs that fills a table of the paper.
+# What a word that other words follow is for: in a line, and at the head of its own help.
+_GROUPS: dict[str, tuple[str, str]] = {
+    "study": (
+        "List, show, run and report studies.",
+        """A study is a named grid of runs that fills a table of the paper.
 
-Example: reprise study run dyngaps --out out"""
+Example: reprise study run dyngaps --out out""",
+    ),
+    "data": (
+        "List, fetch and check data sets.",
+        """Data sets lie in one folder; glyphs needs none.
+
+Example: reprise data fetch cifar100 --data data""",
+    ),
+}
 
 
 def parse(arguments: Sequence[str]) -> Command | None:
@@ -51,7 +66,7 @@ def parse(arguments: Sequence[str]) -> Command | None:
         rest = arguments[len(words) :]
         if rest and rest[0].startswith("-"):
             menu = _menu(words, lazy=rest[0] in ("-h", "--help"))
-            return _read(menu, words, rest, _ABOUT_STUDY if words else _ABOUT)
+            return _read(menu, words, rest, _GROUPS[words[0]][1] if words else _ABOUT)
         words = (*words, _next_word(words, rest))
     return _read(_command(words), words, arguments[len(words) :], None)
 
@@ -85,7 +100,7 @@ def _menu(words: tuple[str, ...], *, lazy: bool) -> Any:
     entries: dict[str, Any] = {}
     for name, (_, _, about) in COMMANDS.items():
         if name[:depth] == words and name[depth] not in entries:
-            what = about if len(name) == depth + 1 else "List, show, run and report studies."
+            what = about if len(name) == depth + 1 else _GROUPS[name[depth]][0]
             entry = tyro.conf.subcommand(name[depth], description=what)
             entries[name[depth]] = Annotated[_Named if lazy else _command(name), entry]
     return Union[tuple(entries.values())]  # noqa: UP007 - made of a tuple

@@ -1,0 +1,68 @@
+"""`reprise data`: what it prints, and how it fails."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from reprise.cli import main
+from reprise.data import SOURCES
+
+
+def test_list(cifar100: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["data", "list", "--data", str(cifar100)]) == 0
+    table = capsys.readouterr().out
+    for name in SOURCES:
+        assert name in table
+    assert main(["data", "list", "--data", str(cifar100), "--json", "-"]) == 0
+    rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
+    assert list(rows) == list(SOURCES)
+    assert [name for name, row in rows.items() if row["present"]] == ["cifar100", "glyphs"]
+    assert rows["cifar10"]["md5"] == "c58f30108f718f92721af3b95e74349a"
+
+
+def test_check(cifar100: Path, small: Callable[..., None], capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["data", "check", "cifar100", "--data", str(cifar100)]) == 1
+    assert "3 classes instead of 100" in capsys.readouterr().err
+    small("cifar100", classes=3, train=6, test=3, exact=False)
+    assert main(["data", "check", "cifar100", "--data", str(cifar100), "--json", str(tmp_path / "out.json")]) == 0
+    assert "cifar100 is whole: 3 classes, 6 training and 3 test images of 32×32" in capsys.readouterr().out
+    assert json.loads((tmp_path / "out.json").read_text())[0]["train"] == 6
+
+
+def test_what_is_there_is_not_fetched(cifar100: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["data", "fetch", "cifar100", "--data", str(cifar100)]) == 0
+    assert f"cifar100 is in {cifar100 / 'cifar-100-python'} already; `reprise data check" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        ("fetch cifr --data x", 2, "unknown data set 'cifr', did you mean 'cifar10'?"),
+        ("fetch glyphs --data x", 2, "there is nothing to fetch"),
+        ("fetch cifar10 --data x --url ftp://x", 2, "--url must begin with https:// or http://, got 'ftp://x'"),
+        ("fetch cifar10", 2, "--data"),
+        (
+            "check cifar10 --data x",
+            1,
+            "there is no folder cifar-10-batches-py of cifar10 in x; run `reprise data fetch",
+        ),
+        ("", 2, "reprise data is followed by list, fetch, check"),
+        ("list --json nowhere/x", 2, "--json: there is no folder 'nowhere'"),
+    ],
+)
+def test_errors_are_sentences(
+    words: str,
+    status: int,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["data", *words.split()]) == status
+    assert said in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
