@@ -1,0 +1,23 @@
+"""Networks for small images and large: a ResNet-18 of any width, whatever timm knows, and two heads."""
+
+from __future__ import annotations
+
+from reprise.nets.build import build
+from reprise.nets.checkpoint import Fit, load_checkpoint
+from reprise.nets.heads import HEADS, CosineHead, LinearHead, make_head
+from reprise.nets.network import Network
+from reprise.nets.resnet import ResNet18
+from reprise.nets.vit import TimmNetwork
+
+__all__ = [
+    "HEADS",
+    "CosineHead",
+    "Fit",
+    "LinearHead",
+    "Network",
+    "ResNet18",
+    "TimmNetwork",
+    "build",
+    "load_checkpoint",
+    "make_head",
+]

@@ -1,0 +1,67 @@
+"""ResNet-18 as it is used on small images: a 3×3 stem and no max-pool."""
+
+from __future__ import annotations
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from reprise.nets.heads import make_head
+from reprise.nets.network import Network
+from reprise.specs import whole
+
+
+def _conv3x3(inputs: int, outputs: int, stride: int = 1) -> nn.Conv2d:
+    return nn.Conv2d(inputs, outputs, 3, stride, padding=1, bias=False)
+
+
+class BasicBlock(nn.Module):
+    """Two 3×3 convolutions and a way around them, projected by a 1×1 convolution where the shape changes."""
+
+    def __init__(self, inputs: int, outputs: int, stride: int) -> None:
+        super().__init__()
+        self.conv1 = _conv3x3(inputs, outputs, stride)
+        self.bn1 = nn.BatchNorm2d(outputs)
+        self.conv2 = _conv3x3(outputs, outputs)
+        self.bn2 = nn.BatchNorm2d(outputs)
+        self.downsample: nn.Sequential | None = None
+        if stride != 1 or inputs != outputs:
+            self.downsample = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
+
+    def forward(self, x: Tensor) -> Tensor:
+        around = x if self.downsample is None else self.downsample(x)
+        x = F.relu(self.bn1(self.conv1(x)))
+        return F.relu(self.bn2(self.conv2(x)) + around)
+
+
+def _layer(inputs: int, outputs: int, stride: int) -> nn.Sequential:
+    return nn.Sequential(BasicBlock(inputs, outputs, stride), BasicBlock(outputs, outputs, 1))
+
+
+class ResNet18(Network):
+    """Eight blocks of widths w, 2w, 4w, 8w, halving the image three times; then the mean over the image.
+
+    Parameters are named as torchvision and timm name those of their `resnet18`. With `width=64` all shapes are
+    theirs, too, but for the stem (theirs is 7×7) and the head.
+
+    The weights are torch's default for each layer, from torch's global generator, as with any module of torch.
+    `reprise.nets.build` makes the same network with weights that depend on a seed alone.
+    """
+
+    def __init__(self, classes: int, head: str = "cosine", width: int = 64, channels: int = 3) -> None:
+        super().__init__()
+        width = whole(width, "width", 1)
+        self.conv1 = _conv3x3(whole(channels, "channels", 1), width)
+        self.bn1 = nn.BatchNorm2d(width)
+        self.layer1 = _layer(width, width, 1)
+        self.layer2 = _layer(width, 2 * width, 2)
+        self.layer3 = _layer(2 * width, 4 * width, 2)
+        self.layer4 = _layer(4 * width, 8 * width, 2)
+        self.fc = make_head(head, 8 * width, classes)
+
+    def features(self, x: Tensor) -> Tensor:
+        x = F.relu(self.bn1(self.conv1(x)))
+        x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
+        return x.mean((2, 3))
+
+    def published(self, name: str) -> str:
+        return name

@@ -1,0 +1,63 @@
+"""Vision transformers, and whatever else timm knows, under a head of ours."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from reprise.nets.heads import make_head
+from reprise.nets.network import Network
+from reprise.rng import Random
+
+
+def import_timm(name: str) -> Any:
+    """timm, or a sentence that says how to get it."""
+    try:
+        import timm
+    except ModuleNotFoundError as error:
+        if error.name != "timm":
+            raise
+        raise ModuleNotFoundError(
+            f"the backbone {name!r} comes from timm, which is not installed: pip install 'reprise-cl[vit]' "
+            "(the one backbone that needs no timm is 'resnet18')",
+            name="timm",
+        ) from None
+    return timm
+
+
+class TimmNetwork(Network):
+    """A model of timm without its classifier, and a head of ours in its place.
+
+    `random` decides the weights that timm and torch draw, whatever state torch's global generator is in, and that
+    generator is left as it was. `pretrained` asks timm for published weights, which it downloads or has at hand.
+    """
+
+    def __init__(
+        self, name: str, classes: int, head: str = "cosine", *, random: Random, pretrained: bool = False
+    ) -> None:
+        super().__init__()
+        timm = import_timm(name)
+        if ":" not in name and not timm.is_model(name):  # "hf-hub:…" and the like are found by timm itself
+            near = difflib.get_close_matches(name, timm.list_models(), n=1, cutoff=0.0)
+            hint = f": did you mean {near[0]!r}?" if near else "."
+            raise ValueError(f"there is no backbone {name!r}, neither here nor in timm{hint}")
+        with torch.random.fork_rng(devices=[]), torch.device("cpu"):
+            # Not torch.manual_seed: that would also seed the generators of every GPU, which are not put back.
+            torch.default_generator.manual_seed(random.word())
+            self.model: nn.Module = timm.create_model(name, pretrained=pretrained, num_classes=0)
+            size: Any = getattr(self.model, "head_hidden_size", None) or self.model.num_features
+            self.fc = make_head(head, int(size), classes)
+        about: Any = getattr(self.model, "pretrained_cfg", None) or {}
+        named = about.get("classifier") or "head"
+        self.classifier: str = named if isinstance(named, str) else named[0]  # distilled models have two
+
+    def features(self, x: Tensor) -> Tensor:
+        rows: Tensor = self.model(x)
+        return rows
+
+    def published(self, name: str) -> str:
+        part, _, rest = name.partition(".")
+        return rest if part == "model" else f"{self.classifier}.{rest}"
