@@ -3,6 +3,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Two test processes on two cores leave nothing for threads of torch's own.
+export OMP_NUM_THREADS ?= 1
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input --quiet install -c constraints.txt
 PAGE := demo/audit.html
 

@@ -21,7 +21,10 @@ from reprise.audit import KEYS, theory
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
-OWN = [DOCS / f"{name}.md" for name in ("index", "tour", "schedules", "storage", "audit", "policies")]
+OWN = [
+    DOCS / f"{name}.md"
+    for name in ("index", "tour", "schedules", "storage", "audit", "policies", "networks", "replay_buffer")
+]
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 CODE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
