@@ -94,7 +94,12 @@ class Random:
 
     def below(self, bound: int) -> int:
         """A whole number uniform on 0 … bound−1, exactly (Lemire's multiplication with rejection)."""
-        product = self.word() * bound
+        place = self._next
+        if place == len(self._words):
+            self._refill()
+            place = 0
+        self._next = place + 1
+        product = self._words[place] * bound
         while product & _MASK < bound:
             if product & _MASK >= _WORD % bound:
                 break

@@ -177,7 +177,7 @@ def whole_row(values: ArrayLike, what: str, least: int = 0, limit: int = 2**63) 
     if array.size and not (least <= int(array.min()) and int(array.max()) < limit):
         wrong = next(value for value in array.tolist() if not least <= value < limit)
         raise ValueError(f"{what} must be {least} to {limit - 1}, got {wrong}")
-    return array.astype(np.int64)
+    return array.astype(np.int64, copy=False)
 
 
 def number(value: Any, what: str) -> float:

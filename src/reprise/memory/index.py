@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reprise.memory.rows import LEAST, Rows
+from reprise.rng import Random
 from reprise.specs import whole, whole_row
 
 
 class Index:
     """Slots by class and classes by slot; storage writes to it, retrieval reads it.
 
-    `members[c]` lists the slots of class c, in an order that only writes change, so that retrieval can never
-    influence storage. `size` slots are filled, always 0 … size−1.
+    The slots of a class have an order that only writes change, so that retrieval can never influence storage. `size`
+    slots are filled, always 0 … size−1. `residents` is the set of classes that hold a slot.
     """
 
     __slots__ = (
         "_label",
-        "_place",
-        "_stamps",
+        "_rows",
         "_watchers",
         "capacity",
         "labels",
-        "members",
+        "residents",
         "size",
+        "stamp_of",
         "stamps",
         "writes",
     )
@@ -34,65 +37,102 @@ class Index:
         self.capacity = capacity
         self.size = 0
         self.writes = 0
-        self.members: dict[int, list[int]] = {}
+        self.residents: set[int] = set()
         self.labels: NDArray[np.int64] = np.full(capacity, -1, np.int64)
-        self._stamps: NDArray[np.int64] = np.full(capacity, -1, np.int64)
-        # Views of the same memory that give and take Python ints: several times faster than NumPy scalars.
         self._label = self.labels.data
-        self.stamps = self._stamps.data  # the number of the write that filled a slot: names an example
-        self._place = np.zeros(capacity, np.int64).data  # where in its class list a slot stands
+        self.stamps: NDArray[np.int64] = np.full(capacity, -1, np.int64)
+        self.stamp_of = self.stamps.data
+        self._rows = Rows(capacity)
         self._watchers: list[set[int]] = []
 
     def put(self, slot: int, label: int) -> None:
         """Write an example of class `label` into `slot`: a filled one, or the first empty one."""
-        old = self._label[slot]
-        if old != label:
-            if old >= 0:
-                self._leave(slot, old)
-            elif slot == self.size:
-                self.size += 1
-            else:
-                raise ValueError(f"slot {slot} cannot be written before slot {self.size}: slots fill in order")
-            row = self.members.get(label)
-            if row is None:
-                self.members[label] = [slot]
-                self._place[slot] = 0
-                self._flip(label)
-            else:
-                self._place[slot] = len(row)
-                row.append(slot)
-            self._label[slot] = label
-        self.stamps[slot] = self.writes
-        self.writes += 1
+        self.put_all((slot,), (label,))
 
-    def _leave(self, slot: int, label: int) -> None:
-        row = self.members[label]
-        last = row.pop()
-        if last != slot:
-            place = self._place[slot]
-            row[place] = last
-            self._place[last] = place
-        elif not row:
-            del self.members[label]
-            self._flip(label)
+    def put_all(self, slots: Sequence[int], labels: Sequence[int]) -> None:
+        """`put` each label into its slot, in order; where the slot is −1 nothing is written."""
+        label_of, stamp_of, rows, where = self._label, self.stamp_of, self._rows, self._rows.where
+        pool, end, direct = rows.pool, rows.end, rows.direct
+        for slot, label in zip(slots, labels):  # noqa: B905  (`strict` costs as much as a write)
+            if slot < 0:
+                continue
+            old = label_of[slot]
+            if old != label:
+                if old >= 0:
+                    number = old if old < direct else rows.number(old)
+                    place = end[number] - 1
+                    end[number] = place
+                    last = pool[place]
+                    if last != slot:
+                        hole = where[slot]
+                        pool[hole] = last
+                        where[last] = hole
+                    elif place == rows.first[number]:
+                        self._flip(old)
+                        rows.leave(old)
+                elif slot == self.size:
+                    self.size += 1
+                else:
+                    raise ValueError(f"slot {slot} cannot be written before slot {self.size}: slots fill in order")
+                number = label if label < direct else rows.enter(label)
+                place = rows.end[number]
+                if not place % LEAST:  # only here can a row be empty or full
+                    if place == rows.first[number]:
+                        self._flip(label)
+                    rows.make_room(number)
+                    pool, end, direct = rows.pool, rows.end, rows.direct
+                    place = end[number]
+                pool[place] = slot
+                where[slot] = place
+                end[number] = place + 1
+                label_of[slot] = label
+            stamp_of[slot] = self.writes
+            self.writes += 1
 
     def _flip(self, label: int) -> None:
         # A class that leaves and returns between two looks is back where it was: two flips cancel.
+        self.residents ^= {label}
         for changed in self._watchers:
             changed ^= {label}
 
+    def count(self, label: int) -> int:
+        """How many slots hold a class; 0 if it is not resident."""
+        return self._rows.count(label)
+
+    def slot(self, label: int, turn: int) -> int:
+        """The slot at place `turn`, below its count, of a resident class."""
+        rows = self._rows
+        return rows.pool[rows.first[rows.number(label)] + turn]
+
+    def slots(self, label: int) -> list[int]:
+        """All slots of a resident class, in order."""
+        slots: list[int] = self._rows.row(label).tolist()
+        return slots
+
+    def choose(self, labels: Sequence[int], random: Random) -> list[int]:
+        """A uniform slot of each of these resident classes."""
+        rows = self._rows
+        pool, end, direct = rows.pool, rows.end, rows.direct
+        numbers = [label if label < direct else rows.number(label) for label in labels]
+        firsts = list(map(rows.first.__getitem__, numbers))
+        counts = [end[number] - first for number, first in zip(numbers, firsts)]  # noqa: B905
+        if 0 in counts or min(numbers) < 0:
+            raise KeyError(next(label for label in labels if label not in self.residents))
+        turns = random.below_each(counts)
+        return [pool[first + turn] for first, turn in zip(firsts, turns)]  # noqa: B905
+
     def watch(self) -> set[int]:
         """A live set of the classes whose residency has changed since its holder last cleared it."""
-        changed = set(self.members)
+        changed = set(self.residents)
         self._watchers.append(changed)
         return changed
 
     def state_dict(self) -> dict[str, Any]:
-        classes = sorted(self.members)
+        rows = [self._rows.row(label) for label in sorted(self.residents)]
         return {
             "labels": self.labels[: self.size].copy(),
-            "stamps": self._stamps[: self.size].copy(),
-            "order": np.array([slot for label in classes for slot in self.members[label]], np.int64),
+            "stamps": self.stamps[: self.size].copy(),
+            "order": np.concatenate([np.empty(0, np.int64), *rows]),
             "writes": self.writes,
         }
 
@@ -103,10 +143,10 @@ class Index:
             raise ValueError(f"the state holds {size} examples, the memory {self.capacity} at most")
         if labels.shape != stamps.shape or not np.array_equal(np.sort(order), np.arange(size)):
             raise ValueError("the state's slots, labels and order do not fit together")
-        self.size, self.writes, self.members = size, whole(state["writes"], "a state's writes", size), {}
-        self.labels[:size], self._stamps[:size] = labels, stamps
-        self.labels[size:] = self._stamps[size:] = -1
+        self.size, self.writes = size, whole(state["writes"], "a state's writes", size)
+        self.labels[:size], self.stamps[:size] = labels, stamps
+        self.labels[size:] = self.stamps[size:] = -1
+        self.residents = set(labels.tolist())
+        self._rows = Rows(self.capacity)
         for slot in order.tolist():
-            row = self.members.setdefault(self._label[slot], [])
-            self._place[slot] = len(row)
-            row.append(slot)
+            self._rows.append(self._label[slot], slot)

@@ -117,11 +117,11 @@ class Memory:
     @property
     def classes(self) -> NDArray[np.int64]:
         """The resident classes, sorted."""
-        return np.array(sorted(self._index.members), np.int64)
+        return np.array(sorted(self._index.residents), np.int64)
 
     def counts(self) -> dict[int, int]:
         """How many examples each resident class holds, by class."""
-        return {label: len(row) for label, row in sorted(self._index.members.items())}
+        return {label: self._index.count(label) for label in sorted(self._index.residents)}
 
     def __repr__(self) -> str:
         return (
@@ -176,7 +176,7 @@ def _labels(labels: ArrayLike) -> list[int]:
     array = np.asarray(labels)
     if array.ndim == 1 and array.dtype.kind in "iu":
         values: list[int] = array.tolist()
-        if not values or (min(values) >= 0 and array.dtype != np.uint64):
+        if not values or (min(values) >= 0 and array.dtype.kind == "i"):
             return values
     checked: list[int] = whole_row(array, "labels").tolist()
     return checked

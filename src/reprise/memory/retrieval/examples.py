@@ -16,9 +16,7 @@ class AnyExample:
 
     def once(self, labels: list[int], index: Index) -> list[int]:
         """One example of each of these classes, which are all different."""
-        rows = [index.members[label] for label in labels]
-        turns = self.random.below_each([len(row) for row in rows])
-        return [row[turn] for row, turn in zip(rows, turns)]  # noqa: B905
+        return index.choose(labels, self.random)
 
     def open(self) -> None:
         """A batch begins in which classes may come more than once."""
@@ -26,11 +24,11 @@ class AnyExample:
 
     def next(self, label: int, taken: int, index: Index) -> int:
         """One more example of a class of which `taken` are already in the batch."""
-        row, moved = index.members[label], self.moved.setdefault(label, {})
-        turn = taken + self.random.below(len(row) - taken)
+        moved = self.moved.setdefault(label, {})
+        turn = taken + self.random.below(index.count(label) - taken)
         chosen = moved.get(turn, turn)
         moved[turn] = moved.get(taken, taken)
-        return row[chosen]
+        return index.slot(label, chosen)
 
     def state_dict(self) -> dict[str, Any]:
         return {}
@@ -62,13 +60,13 @@ class ExamplePass:
         while True:
             while deck:
                 slot, stamp = deck.pop()
-                if index.stamps[slot] == stamp:
+                if index.stamp_of[slot] == stamp:
                     self.batch.add(slot)
                     return slot
-            slots = self.random.shuffled(index.members[label])
+            slots = self.random.shuffled(index.slots(label))
             # What is already in this batch comes last, and there is something else: `taken` is below the count.
             slots.sort(key=self.batch.__contains__)
-            deck.extend((slot, index.stamps[slot]) for slot in reversed(slots))
+            deck.extend((slot, index.stamp_of[slot]) for slot in reversed(slots))
 
     def state_dict(self) -> dict[str, Any]:
         return {

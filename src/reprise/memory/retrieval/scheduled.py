@@ -37,7 +37,7 @@ class Scheduled(Policy):
             changed = sorted(self._changed)
             self._changed.clear()
             schedule.begin(
-                n, [c for c in changed if c in index.members], [c for c in changed if c not in index.members]
+                n, [c for c in changed if c in index.residents], [c for c in changed if c not in index.residents]
             )
         else:
             schedule.begin(n, (), ())
@@ -55,7 +55,7 @@ class Scheduled(Policy):
         while True:
             for label in labels:
                 count = taken.get(label, 0)
-                if count < len(index.members[label]) and len(batch) < size:
+                if count < index.count(label) and len(batch) < size:
                     slots.append(self._examples.next(label, count, index))
                     batch.append(label)
                     taken[label] = count + 1

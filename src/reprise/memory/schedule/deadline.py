@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right, insort
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -72,11 +72,35 @@ class Deadline(Policy):
         else:
             taken = list(self.late)[:rest]
             taken += self.ring.draw_outside(rest - len(taken), self.late, self.random)
-        for label in dict.fromkeys(taken):
-            self._release(label)
-            self.last[label] = self.now
-            self._defer(label)
+        self._serve(dict.fromkeys(taken))
         return taken
+
+    def _serve(self, labels: Iterable[int]) -> None:
+        """Each of these is visited now: release it, then defer it, as the two methods below do, without the calls."""
+        late, due, steps, last, room, n, now = self.late, self.due, self.steps, self.last, self.room, self.n, self.now
+        limit = now + self.cap
+        while self.horizon < limit:
+            self.horizon += 1
+            room.append(self.horizon)
+        for label in labels:
+            step = due.pop(label, -1)
+            if step < 0:
+                late.pop(label, None)
+            else:
+                holders = steps[step]
+                if len(holders) == n:
+                    insort(room, step)
+                del holders[label]
+            last[label] = now
+            place = len(room) - 1 if room and room[-1] <= limit else bisect_right(room, limit) - 1
+            if place < 0:
+                late[label] = None
+                continue
+            due[label] = step = room[place]
+            holders = steps.setdefault(step, {})
+            holders[label] = None
+            if len(holders) >= n:
+                del room[place]
 
     def _release(self, label: int) -> None:
         self.late.pop(label, None)

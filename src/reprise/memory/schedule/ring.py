@@ -31,8 +31,8 @@ class Ring:
 
     def draw_outside(self, k: int, excluded: Container[int], random: Random) -> list[int]:
         """As many as k distinct classes, uniform among those not excluded, in uniform order."""
-        ids, place = self.ids, 0
-        drawn: list[int] = []
+        ids, place = self.ids, min(k, len(self.ids))
+        drawn = [label for label in self.draw(place, random) if label not in excluded]
         while len(drawn) < k and place < len(ids):
             other = place + random.below(len(ids) - place)
             ids[place], ids[other] = ids[other], ids[place]

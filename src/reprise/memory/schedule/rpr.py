@@ -30,6 +30,8 @@ class RandomisedPass(Policy):
             self.deck.change(arrived, departed, self.random)
 
     def take(self, k: int, batch: Sequence[int]) -> list[int]:
+        if k < len(self.residents.ids):
+            return self.deck.deal(k, self._order)
         whole, rest = rounds(k, self.residents.ids, self.random)
         return whole + self.deck.deal(rest, self._order) if rest else whole
 

@@ -30,13 +30,17 @@ class ClassBalancedReservoir(Policy):
 
     def place(self, labels: list[int], index: Index) -> list[int]:
         slots = []
+        seen, full, below, count = self.seen, self.full, self.random.below, self.levels.count
         for label in labels:
-            self.seen[label] = self.seen.get(label, 0) + 1
+            seen[label] = arrived = seen.get(label, 0) + 1
             slot = index.size
-            if slot == index.capacity:
-                slot = self._replace(label, index)
-            else:
+            if slot < index.capacity:
                 self.levels.add(label)
+            elif label in full:
+                turn = below(arrived)
+                slot = index.slot(label, turn) if turn < count(label) else -1
+            else:
+                slot = self._replace(label, index)
             if slot >= 0:
                 index.put(slot, label)
             slots.append(slot)
@@ -45,10 +49,9 @@ class ClassBalancedReservoir(Policy):
     def _replace(self, label: int, index: Index) -> int:
         if self.top == 0:
             self._mark(label)
-        if label in self.full:
-            row = index.members.get(label, [])
-            turn = self.random.below(self.seen[label])
-            return row[turn] if turn < len(row) else -1
+            if label in self.full:
+                turn = self.random.below(self.seen[label])
+                return index.slot(label, turn) if turn < self.levels.count(label) else -1
         slot = evict_largest(index, self.levels, self.random)
         self.levels.add(label)
         self._mark(label)

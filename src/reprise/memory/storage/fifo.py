@@ -17,10 +17,9 @@ class Fifo(Policy):
         self.seen = 0
 
     def place(self, labels: list[int], index: Index) -> list[int]:
-        capacity, put = index.capacity, index.put
+        capacity = index.capacity
         slots = [turn % capacity for turn in range(self.seen, self.seen + len(labels))]
-        for slot, label in zip(slots, labels, strict=True):
-            put(slot, label)
+        index.put_all(slots, labels)
         self.seen += len(labels)
         return slots
 

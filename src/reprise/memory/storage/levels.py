@@ -25,35 +25,32 @@ class Levels:
         return self._count.get(label, 0)
 
     def add(self, label: int) -> None:
-        count = self._count.get(label, 0) + 1
-        if count > 1:
-            self._leave(label, count - 1)
-        self._enter(label, count)
-        self.top = max(self.top, count)
+        self._move(label, self._count.get(label, 0), 1)
 
     def remove(self, label: int) -> None:
-        count = self._count[label]
-        self._leave(label, count)
-        if count > 1:
-            self._enter(label, count - 1)
-        else:
-            del self._count[label], self._place[label]
-        if not self._rows[self.top] and self.top:
-            self.top -= 1
+        self._move(label, self._count[label], -1)
 
-    def _enter(self, label: int, count: int) -> None:
-        if count == len(self._rows):
-            self._rows.append([])
-        row = self._rows[count]
-        self._count[label], self._place[label] = count, len(row)
+    def _move(self, label: int, count: int, by: int) -> None:
+        rows, place = self._rows, self._place
+        if count:
+            row = rows[count]
+            last = row.pop()
+            if last != label:
+                row[place[label]] = last
+                place[last] = place[label]
+            elif not row and count == self.top:
+                self.top -= 1
+        count += by
+        if not count:
+            del self._count[label], place[label]
+            return
+        if count > self.top:
+            self.top = count
+            if count == len(rows):
+                rows.append([])
+        row = rows[count]
+        self._count[label], place[label] = count, len(row)
         row.append(label)
-
-    def _leave(self, label: int, count: int) -> None:
-        row, place = self._rows[count], self._place[label]
-        last = row.pop()
-        if last != label:
-            row[place] = last
-            self._place[last] = place
 
     def state(self) -> list[list[int]]:
         return [list(row) for row in self._rows[: self.top + 1]]
@@ -62,12 +59,10 @@ class Levels:
     def of(cls, rows: list[list[int]]) -> Levels:
         """The levels that gave this state."""
         levels = cls()
-        for count, row in enumerate(rows):
-            if count == len(levels._rows):
-                levels._rows.append([])
-            for label in row:
-                levels._enter(int(label), count)
-                levels.top = count
+        levels._rows = [[int(label) for label in row] for row in rows] or [[]]
+        for count, row in enumerate(levels._rows):
+            for place, label in enumerate(row):
+                levels._count[label], levels._place[label], levels.top = count, place, count
         return levels
 
 
@@ -75,6 +70,6 @@ def evict_largest(index: Index, levels: Levels, random: Random) -> int:
     """Give up a uniform example of a uniform largest class; return its slot."""
     largest = levels.largest()
     label = largest[random.below(len(largest))]
-    row = index.members[label]
+    slot = index.slot(label, random.below(levels.top))
     levels.remove(label)
-    return row[random.below(len(row))]
+    return slot

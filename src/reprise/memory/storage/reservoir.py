@@ -22,14 +22,11 @@ class Reservoir(Policy):
         self.tickets = Tickets(source("storage"))
 
     def place(self, labels: list[int], index: Index) -> list[int]:
-        put = index.put
         fill = min(index.capacity - index.size, len(labels))
         slots = list(range(index.size, index.size + fill))
         self.tickets.skip(fill)
         slots += self.tickets.take(len(labels) - fill, index.capacity)
-        for turn, slot in enumerate(slots):
-            if slot >= 0:
-                put(slot, labels[turn])
+        index.put_all(slots, labels)
         return slots
 
     def state_dict(self) -> dict[str, Any]:
