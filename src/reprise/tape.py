@@ -54,10 +54,11 @@ class Tape:
 
     def __post_init__(self) -> None:
         for name in _ARRAYS:
-            array = np.asarray(getattr(self, name))
+            array = np.asarray(getattr(self, name)).view()  # read-only here, as it was for whoever made it
             if array.dtype != np.int64:
                 raise TypeError(f"a tape's {name} must be int64, got {array.dtype}")
             array.setflags(write=False)
+            object.__setattr__(self, name, array)
         steps, draws = self.incoming.shape[0], self.replay.shape[1:]
         if self.written.shape != self.incoming.shape or self.slots.shape != self.replay.shape:
             raise ValueError("a tape's incoming and written, replay and slots must agree in shape")

@@ -47,6 +47,8 @@ class Index:
 
     def put(self, slot: int, label: int) -> None:
         """Write an example of class `label` into `slot`: a filled one, or the first empty one."""
+        if slot < 0:
+            raise ValueError(f"slot must be 0 to {self.capacity - 1}, got {slot}")
         self.put_all((slot,), (label,))
 
     def put_all(self, slots: Sequence[int], labels: Sequence[int]) -> None:

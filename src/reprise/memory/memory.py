@@ -66,6 +66,7 @@ class Memory:
         self._index = Index(self.capacity)
         self._store = self.storage.fresh()
         self._store.start(self._random)
+        self._kept = tuple(self._randoms)  # the storage's own streams
         self._channels = [self._channel(number) for number in range(self.draws)]
 
     def _random(self, name: str) -> Random:
@@ -73,7 +74,14 @@ class Memory:
 
     def _channel(self, number: int) -> Retrieval:
         channel = self.retrieval.fresh()
-        channel.start(lambda name: self._random(f"{name}/{number}" if number else name), self._index)
+        kept = set(self._kept)
+
+        def source(name: str) -> Random:
+            if name in kept:
+                raise ValueError(f"the random stream {name!r} is the storage's: a retrieval must name its own")
+            return self._random(f"{name}/{number}" if number else name)
+
+        channel.start(source, self._index)
         return channel
 
     def draw(self, n: int, *, channel: int = 0, score: Score | None = None) -> Draw:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from reprise.memory.index import Index
@@ -17,6 +18,9 @@ class AnyExample:
     def once(self, labels: list[int], index: Index) -> list[int]:
         """One example of each of these classes, which are all different."""
         return index.choose(labels, self.random)
+
+    def forget(self, labels: Iterable[int]) -> None:
+        """These classes have gone."""
 
     def open(self) -> None:
         """A batch begins in which classes may come more than once."""
@@ -51,6 +55,10 @@ class ExamplePass:
     def once(self, labels: list[int], index: Index) -> list[int]:
         self.open()
         return [self.next(label, 0, index) for label in labels]
+
+    def forget(self, labels: Iterable[int]) -> None:
+        for label in labels:
+            self.decks.pop(label, None)
 
     def open(self) -> None:
         self.batch: set[int] = set()

@@ -36,9 +36,9 @@ class Scheduled(Policy):
         if self._changed:
             changed = sorted(self._changed)
             self._changed.clear()
-            schedule.begin(
-                n, [c for c in changed if c in index.residents], [c for c in changed if c not in index.residents]
-            )
+            departed = [label for label in changed if label not in index.residents]
+            schedule.begin(n, [label for label in changed if label in index.residents], departed)
+            self._examples.forget(departed)
         else:
             schedule.begin(n, (), ())
         labels = schedule.take(size, ())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from reprise.rng import Random
 
@@ -38,7 +39,7 @@ class Deck:
         """Drop what has departed; put each arrival at a uniformly random position."""
         left = self.left
         for label in departed:
-            if label in left:
+            with suppress(ValueError):  # it may have been dealt already
                 left.remove(label)
         for label in arrived:
             left.insert(random.below(len(left) + 1), label)
@@ -54,6 +55,8 @@ class Deck:
         left.clear()
         while len(dealt) < k:
             fresh = order()
+            if not fresh:
+                raise RuntimeError("a deck was refilled with no class at all: the schedule's state is not its memory's")
             already = set(dealt)
             if already:
                 fresh = [c for c in fresh if c not in already] + [c for c in fresh if c in already]
