@@ -43,8 +43,21 @@ class Deadline(Policy):
         self.horizon = 0
 
     def begin(self, n: int, arrived: Sequence[int], departed: Sequence[int]) -> None:
-        self.now += 1
-        self.horizon = max(self.horizon, self.now)
+        self.now = now = self.now + 1
+        if now > self.horizon:
+            self.horizon = now
+        if arrived or departed or n != self.n:
+            self._change(n, arrived, departed)
+        elif self.room and self.room[0] <= now:
+            del self.room[: bisect_right(self.room, now)]
+        for label in self.steps.pop(now, ()):
+            del self.due[label]
+            if self.last[label] + self.cap > now:
+                self._defer(label)  # the set has grown since: it may wait a little longer
+            else:
+                self.late[label] = None
+
+    def _change(self, n: int, arrived: Sequence[int], departed: Sequence[int]) -> None:
         self.ring.change(arrived, departed)
         for label in departed:
             self._release(label)
@@ -58,19 +71,13 @@ class Deadline(Policy):
         for label in self.random.shuffled(list(arrived)) if arrived else ():
             self.last[label] = self.now - 1
             self._defer(label)
-        for label in self.steps.pop(self.now, ()):
-            del self.due[label]
-            if self.last[label] + self.cap > self.now:
-                self._defer(label)  # the set has grown since: it may wait a little longer
-            else:
-                self.late[label] = None
 
     def take(self, k: int, batch: Sequence[int]) -> list[int]:
         taken, rest = rounds(k, self.ring.ids, self.random)
         if taken:
             taken += self.ring.draw(rest, self.random)
         else:
-            taken = list(self.late)[:rest]
+            taken = list(self.late)[:rest] if self.late else []
             taken += self.ring.draw_outside(rest - len(taken), self.late, self.random)
         self._serve(dict.fromkeys(taken))
         return taken
