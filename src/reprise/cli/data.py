@@ -59,7 +59,7 @@ class DataList:
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
         for column in ("data set", "classes", "train", "test", "pixels", "from", "licence", f"in {self.data}"):
             side: Any = "right" if column in ("classes", "train", "test", "pixels") else "left"
-            table.add_column(column, justify=side, overflow="fold")
+            table.add_column(column, justify=side, overflow="fold", no_wrap=column == "data set")
         for row, source in zip(rows, SOURCES.values(), strict=True):
             sizes = ["80%", "20%"] if source.train is None else [f"{source.train:,}", f"{source.test:,}"]
             here = "needs no files" if not source.url else "yes" if row["present"] else "no"
