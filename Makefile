@@ -6,7 +6,6 @@ BIN := $(VENV)/bin
 # Two test processes on two cores leave nothing for threads of torch's own.
 export OMP_NUM_THREADS ?= 1
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input --quiet install -c constraints.txt
-PAGE := demo/audit.html
 
 .PHONY: help demo test lint pytest slow bench format clean
 .NOTPARALLEL:
@@ -16,10 +15,7 @@ help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
 
 demo: $(VENV)/.plot ## audit four schedules on one stream and draw a page of pictures
-	@mkdir -p $(dir $(PAGE))
-	$(BIN)/reprise audit --stream cifar100-lt10 --retrieval uniform,iid,fixed,rpr --seeds 3 --plot $(PAGE)
-	@echo
-	@echo "Open this page in a browser: $(CURDIR)/$(PAGE)"
+	$(BIN)/reprise demo --out demo
 
 test: lint pytest ## check style, types and imports, then run the tests
 

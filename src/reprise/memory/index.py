@@ -144,7 +144,10 @@ class Index:
         if size > self.capacity:
             raise ValueError(f"the state holds {size} examples, the memory {self.capacity} at most")
         if labels.shape != stamps.shape or not np.array_equal(np.sort(order), np.arange(size)):
-            raise ValueError("the state's slots, labels and order do not fit together")
+            raise ValueError(
+                f"the state's {size} labels, {len(stamps)} stamps and {len(order)} places do not fit together: "
+                f"its order must hold each of 0 to {size - 1} once"
+            )
         self.size, self.writes = size, whole(state["writes"], "a state's writes", size)
         self.labels[:size], self.stamps[:size] = labels, stamps
         self.labels[size:] = self.stamps[size:] = -1
