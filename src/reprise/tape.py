@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import IO, Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from reprise.files import write_whole
 from reprise.memory import Memory
 from reprise.specs import whole, whole_row
 
@@ -111,19 +112,14 @@ class Tape:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the tape as one safetensors file, whole or not at all."""
-        target = Path(path)
-        scratch = target.with_name(f".{target.name}.{os.getpid()}.part")
-        try:
-            with scratch.open("wb") as file:
-                header = self._header()
-                file.write(len(header).to_bytes(8, "little") + header)
-                for name in _ARRAYS:
-                    file.write(np.ascontiguousarray(getattr(self, name), "<i8").data)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(scratch, target)
-        finally:
-            scratch.unlink(missing_ok=True)
+
+        def fill(file: IO[bytes]) -> None:
+            header = self._header()
+            file.write(len(header).to_bytes(8, "little") + header)
+            for name in _ARRAYS:
+                file.write(np.ascontiguousarray(getattr(self, name), "<i8").data)
+
+        write_whole(path, fill)
 
     def _header(self) -> bytes:
         about = {"format": _FORMAT, "hash": self.hash, **{name: json.dumps(fact) for name, fact in self.facts.items()}}

@@ -180,7 +180,7 @@ def test_a_file_that_cannot_be_written_leaves_no_part(campaign: Campaign, monkey
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("reprise.lab.records.os.replace", full)
+    monkeypatch.setattr("reprise.files.os.replace", full)
     with pytest.raises(StudyFailed, match=r"cannot be written: No space left on device"):
         campaign.run(jobs=1)
     assert list((campaign.folder / "runs").iterdir()) == []

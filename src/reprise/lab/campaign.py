@@ -10,8 +10,9 @@ from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from reprise.files import read_json, write_json
 from reprise.lab.audits import AuditRun
-from reprise.lab.records import Damaged, Record, check, execute, identity, read, write
+from reprise.lab.records import Damaged, Record, check, execute, identity
 from reprise.lab.study import Study
 from reprise.specs import whole
 
@@ -103,7 +104,7 @@ class Campaign:
         empty = cls.in_folder(study, out, small=small)
         again = f"reprise study run {study.name}{' --small' if small else ''} --out {out}"
         try:
-            content = read(empty.file)
+            content = read_json(empty.file)
             if content is not None:
                 return empty._gathered(content)
         except (Damaged, KeyError, TypeError, ValueError) as damage:
@@ -138,7 +139,7 @@ class Campaign:
     def _kept(self, run: AuditRun, warn: Callable[[str], None] | None) -> Record | None:
         path = self.record_file(run)
         try:
-            record = read(path)
+            record = read_json(path)
             return None if record is None else check(record, run)
         except Damaged as damage:
             if warn is not None:
@@ -148,7 +149,7 @@ class Campaign:
 
 def _keep(path: Path, value: object) -> None:
     try:
-        write(path, value)
+        write_json(path, value)
     except OSError as error:
         raise StudyFailed(f"{path} cannot be written: {error.strerror}") from None
 

@@ -1,29 +1,23 @@
-"""The record of one run: a small file, written whole or not at all, that knows when it is damaged."""
+"""The record of a label-only run: a small file, written whole or not at all, that knows when it is damaged."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
 import platform
 import time
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from reprise import __version__
 from reprise.audit import KEYS, measure
+from reprise.files import Damaged, Record, digest, sealed, unsealed
 from reprise.lab.audits import AuditRun
 
-Record = dict[str, Any]
+__all__ = ["FIGURES", "Damaged", "Record", "check", "configuration", "execute", "identity"]
+
 FIGURES = (*KEYS, "gap_sd")
 _FORMAT = "reprise-record/1"
-
-
-class Damaged(Exception):
-    """A file that is not the record it should be; the message says why."""
 
 
 def configuration(run: AuditRun) -> dict[str, Any]:
@@ -35,7 +29,7 @@ def configuration(run: AuditRun) -> dict[str, Any]:
 
 def identity(run: AuditRun) -> str:
     """The hash of a run's full configuration and seed, under which its record is kept."""
-    return _digest([configuration(run), run.seed])[:24]
+    return digest([configuration(run), run.seed])[:24]
 
 
 def execute(run: AuditRun) -> Record:
@@ -58,45 +52,12 @@ def execute(run: AuditRun) -> Record:
         },
         "timings": {"seconds": round(time.perf_counter() - start, 4)},
     }
-    return {**record, "checksum": _digest(record)}
+    return sealed(record)
 
 
 def check(record: object, run: AuditRun) -> Record:
     """Return the record if it is whole and of this run; otherwise say what is wrong with it."""
-    if not isinstance(record, dict):
-        raise Damaged("it is not a JSON object")
-    if record.get("format") != _FORMAT:
-        raise Damaged(f"its format is {record.get('format')!r}, not {_FORMAT!r}")
-    content = {key: value for key, value in record.items() if key != "checksum"}
-    if record.get("checksum") != _digest(content):
-        raise Damaged("its content does not match its checksum")
-    if content["configuration"] != configuration(run) or content["seed"] != run.seed:
+    whole = unsealed(record, _FORMAT)
+    if whole["configuration"] != configuration(run) or whole["seed"] != run.seed:
         raise Damaged("it is of another run")
-    return record
-
-
-def read(path: Path) -> object:
-    """What the JSON file at `path` says, or None if there is no file."""
-    try:
-        return json.loads(path.read_bytes())
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise Damaged(f"it cannot be read: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
-        raise Damaged(f"it is not JSON: {error}") from None
-
-
-def write(path: Path, value: object) -> None:
-    """Write a value as JSON, whole or not at all."""
-    scratch = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        scratch.write_text(json.dumps(value, indent=1, allow_nan=False) + "\n", encoding="utf-8")
-        os.replace(scratch, path)
-    finally:
-        scratch.unlink(missing_ok=True)
-
-
-def _digest(value: object) -> str:
-    plain = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256(plain.encode()).hexdigest()
+    return whole

@@ -1,0 +1,73 @@
+"""Files written whole or not at all, and small JSON records that know when they are damaged."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Any
+
+Record = dict[str, Any]
+
+
+class Damaged(Exception):
+    """A file that is not what it should be; the message says why."""
+
+
+def write_whole(path: str | os.PathLike[str], fill: Callable[[IO[bytes]], object]) -> None:
+    """Let `fill` write a file, which appears under its name once it is whole and on the disk."""
+    target = Path(path)
+    # Neither two processes nor two threads of one may share a scratch file.
+    scratch = target.with_name(f".{target.name}.{os.getpid()}.{threading.get_ident()}.part")
+    try:
+        with scratch.open("wb") as file:
+            fill(file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(scratch, target)
+    finally:
+        scratch.unlink(missing_ok=True)
+
+
+def write_json(path: str | os.PathLike[str], value: object) -> None:
+    """Write a value as JSON, whole or not at all."""
+    text = json.dumps(value, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+    write_whole(path, lambda file: file.write(text.encode()))
+
+
+def read_json(path: str | os.PathLike[str]) -> object:
+    """What the JSON file at `path` says, or None if there is no file."""
+    try:
+        return json.loads(Path(path).read_bytes())
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise Damaged(f"it cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise Damaged(f"it is not JSON: {error}") from None
+
+
+def digest(value: object) -> str:
+    """SHA-256 of a value's plain JSON."""
+    plain = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(plain.encode()).hexdigest()
+
+
+def sealed(record: Record) -> Record:
+    """The record with a checksum of all it says."""
+    return {**record, "checksum": digest(record)}
+
+
+def unsealed(record: object, form: str) -> Record:
+    """The record, if it is whole and of this format; otherwise say what is wrong with it."""
+    if not isinstance(record, dict):
+        raise Damaged("it is not a JSON object")
+    if record.get("format") != form:
+        raise Damaged(f"its format is {record.get('format')!r}, not {form!r}")
+    content = {key: value for key, value in record.items() if key != "checksum"}
+    if record.get("checksum") != digest(content):
+        raise Damaged("its content does not match its checksum")
+    return record

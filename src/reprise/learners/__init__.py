@@ -1,0 +1,19 @@
+"""Learners: one loss, one file."""
+
+from reprise.learners.learner import Batch, Descent, Learner, Output, Setting, Step
+from reprise.learners.losses import MASKS
+from reprise.learners.registry import LEARNERS, find_learner, hyperparameters, make_learner
+
+__all__ = [
+    "LEARNERS",
+    "MASKS",
+    "Batch",
+    "Descent",
+    "Learner",
+    "Output",
+    "Setting",
+    "Step",
+    "find_learner",
+    "hyperparameters",
+    "make_learner",
+]

@@ -1,0 +1,16 @@
+"""DER++ with ER-ACE's mask on the incoming batch."""
+
+from __future__ import annotations
+
+from reprise.learners.derpp import DERpp
+from reprise.learners.learner import Setting
+from reprise.nets import Network
+
+
+class DERppACE(DERpp):
+    """DER++ whose incoming cross-entropy is over the open classes alone; the mask is on unless told otherwise."""
+
+    def __init__(
+        self, net: Network, setting: Setting, *, alpha: float = 0.1, beta: float = 0.5, mask: str = "present_and_unseen"
+    ) -> None:
+        super().__init__(net, setting, alpha=alpha, beta=beta, mask=mask)

@@ -1,0 +1,122 @@
+"""What a learner is: a loss over one step's batches, and whatever it remembers between steps."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from reprise.nets import Network
+
+PASSES = ("separate", "joint")
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Examples as the network sees them. `weight` makes a mean: it sums to one over the whole batch.
+
+    In data-parallel training a process holds a part of the batch, and its weights are scaled so that the mean over
+    processes is the mean over the batch.
+    """
+
+    x: Tensor  # images, augmented and normalised, B×3×H×W
+    y: Tensor  # labels
+    ids: Tensor  # example ids
+    pixels: Tensor  # the images as they are stored, uint8, B×H×W×3
+    weight: Tensor  # float, one per example
+
+    def mean(self, values: Tensor) -> Tensor:
+        """The mean over the batch of one value per example."""
+        return (values * self.weight).sum()
+
+
+@dataclass(frozen=True)
+class Step:
+    """All that a learner is told at one step. It is not told the task."""
+
+    number: int
+    incoming: Batch
+    replay: tuple[Batch, ...]  # one for each draw; none while nothing is stored
+    present: Tensor  # bool per class: classes of the incoming batch
+    seen: Tensor  # bool per class: classes that have arrived, those of this batch included
+    ids: Tensor  # ids of all that comes in, where `incoming` may be this process's part of it
+
+
+class Output(NamedTuple):
+    """What a step's forward passes give: the loss to descend, and the incoming batch's logits, unmasked."""
+
+    loss: Tensor
+    logits: Tensor
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a learner needs to know of its run."""
+
+    classes: int
+    examples: int  # ids are below this
+    seed: int = 0
+    passes: str = "separate"
+
+    def __post_init__(self) -> None:
+        if self.passes not in PASSES:
+            raise ValueError(f"passes must be one of {', '.join(PASSES)}, got {self.passes!r}")
+
+
+@dataclass(frozen=True)
+class Descent:
+    """The optimiser a learner was published with, or the paper's: plain SGD."""
+
+    optimizer: str = "sgd"
+    lr: float = 0.03
+    momentum: float = 0.0
+    weight_decay: float = 0.0
+
+
+class Learner(nn.Module, ABC):
+    """A network, a loss, and a memory of its own; called with a step, it gives the step's output.
+
+    It is a module, so that its parameters are trained, and its buffers saved and moved, with the network's. Hyper-
+    parameters are the keyword arguments of its constructor. Everything in a step stays on the device: no number is
+    read back, and no shape depends on a value.
+    """
+
+    draws: ClassVar[int] = 1
+    """Replay batches a step takes, each drawn by a schedule of its own."""
+    parallel: ClassVar[bool] = True
+    """Whether its gradient comes from its loss alone, so that processes can share a step."""
+    shuffled: ClassVar[bool] = False
+    """Whether it sees the stream's examples in one shuffled order, as no online learner does."""
+    descent: ClassVar[Descent] = Descent()
+    """The optimiser to use unless told otherwise."""
+
+    net: Network
+
+    def __init__(self, net: Network, setting: Setting) -> None:
+        super().__init__()
+        self.net = net
+        self.setting = setting
+
+    @abstractmethod
+    def forward(self, step: Step) -> Output:
+        """The loss of this step, before anything is updated."""
+
+    def before(self, step: Step) -> None:
+        """Change the network before the step's own forward passes."""
+
+    def after(self, step: Step, logits: Tensor) -> None:
+        """Remember something, once the network has been updated; `logits` are those of `step.ids`, without gradient."""
+
+    def outputs(self, step: Step) -> list[Tensor]:
+        """Logits of the incoming batch and of each replay batch, in single precision.
+
+        Separate passes show BatchNorm the batches one at a time; a joint pass shows it all of them as one.
+        """
+        batches = [step.incoming, *step.replay]
+        if self.setting.passes == "separate":
+            return [self.net(batch.x).float() for batch in batches]
+        joint: Tensor = self.net(torch.cat([batch.x for batch in batches])).float()
+        return list(torch.split(joint, [len(batch.x) for batch in batches]))

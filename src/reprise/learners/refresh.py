@@ -1,0 +1,95 @@
+"""DER++/Refresh: before each step a small move that unlearns the incoming batch, then the step of DER++."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.func import functional_call
+
+from reprise.learners.der import check_weight
+from reprise.learners.derpp import DERpp
+from reprise.learners.learner import Descent, Setting, Step
+from reprise.learners.losses import cross_entropy
+from reprise.nets import Network
+from reprise.rng import Random
+from reprise.specs import whole
+
+_TINY = 1e-20  # keeps a tensor without gradient where it is, but for the noise
+
+
+class Refresh(DERpp):
+    """DER++'s loss, after θ += δ/(1 + γF) · (‖θ‖/‖D‖ · D + σ·ξ) for every parameter tensor θ.
+
+    D is the gradient of CE(incoming), so the move goes uphill; ξ is standard normal noise; F is a running Fisher
+    information, one number per weight. `unlearn` is δ, `damping` γ, `noise` σ. F is refreshed whenever
+    `fisher_every` examples have come in since the last time, and needs no task:
+    F ← fisher_decay · F + (1 − fisher_decay) · Σ|A|²D² / Σ|A|, the sums over the batches A since then.
+    """
+
+    parallel = False  # D is taken here, of the batch that this process sees
+    descent = Descent(weight_decay=1e-4)
+    fisher: Tensor  # F of all parameters, end to end
+    gathered: Tensor  # Σ|A|²D² since the last refresh
+    since: Tensor  # Σ|A|
+
+    def __init__(
+        self,
+        net: Network,
+        setting: Setting,
+        *,
+        alpha: float = 0.1,
+        beta: float = 0.5,
+        unlearn: float = 1e-5,
+        damping: float = 1e-3,
+        noise: float = 1e-3,
+        fisher_every: int = 1000,
+        fisher_decay: float = 0.9,
+    ) -> None:
+        super().__init__(net, setting, alpha=alpha, beta=beta)
+        self.unlearn = check_weight(unlearn, "unlearn")
+        self.damping = check_weight(damping, "damping")
+        self.noise = check_weight(noise, "noise")
+        self.fisher_every = whole(fisher_every, "fisher_every", 1)
+        self.fisher_decay = check_weight(fisher_decay, "fisher_decay")
+        if self.fisher_decay >= 1:
+            raise ValueError(f"fisher_decay must be below 1, or nothing is ever learnt, got {self.fisher_decay}")
+        weights = sum(parameter.numel() for parameter in net.parameters())
+        self.register_buffer("fisher", torch.zeros(weights))
+        self.register_buffer("gathered", torch.zeros(weights))
+        self.register_buffer("since", torch.zeros((), dtype=torch.int64))
+
+    def before(self, step: Step) -> None:
+        gradient = self._gradient(step)
+        with torch.no_grad():
+            self._move(step, gradient)
+            self._watch(step, gradient)
+
+    def _gradient(self, step: Step) -> Tensor:
+        """D of all parameters, end to end; the pass moves copies of BatchNorm's statistics, and not the network's."""
+        copies = {name: buffer.clone() for name, buffer in self.net.named_buffers()}
+        logits = functional_call(self.net, copies, (step.incoming.x,)).float()
+        loss = cross_entropy(logits, step.incoming)
+        gradients = torch.autograd.grad(loss, list(self.net.parameters()), materialize_grads=True)
+        return torch.cat([gradient.flatten() for gradient in gradients])
+
+    def _move(self, step: Step, gradient: Tensor) -> None:
+        # Seeded by the step's number: a resumed run makes the same noise, and has no generator's state to restore.
+        generator = torch.Generator(gradient.device)
+        generator.manual_seed(Random(self.setting.seed, f"refresh noise {step.number}").word())
+        xi = torch.randn(gradient.shape, generator=generator, device=gradient.device, dtype=gradient.dtype)
+        rate = self.unlearn / (1 + self.damping * self.fisher)
+        parameters = list(self.net.parameters())
+        sizes = [parameter.numel() for parameter in parameters]
+        parts = [torch.split(row, sizes) for row in (gradient, xi, rate)]
+        for parameter, uphill, random, pace in zip(parameters, *parts, strict=True):
+            scale = parameter.norm() / (uphill.norm() + _TINY)
+            parameter.add_((pace * (scale * uphill + self.noise * random)).view_as(parameter))
+
+    def _watch(self, step: Step, gradient: Tensor) -> None:
+        # The count and the question whether a refresh is due stay on the device, and are saved with all else.
+        self.gathered.add_((len(step.ids) * gradient).square())
+        self.since.add_(len(step.ids))
+        due = self.since >= self.fisher_every
+        self.fisher.lerp_(self.gathered / self.since, due * (1 - self.fisher_decay))
+        self.gathered.mul_(~due)
+        self.since.mul_(~due)

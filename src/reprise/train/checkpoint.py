@@ -1,0 +1,174 @@
+"""Checkpoints: a run as it stands between two steps, written whole, the last two kept.
+
+A checkpoint is a folder `step-<number>` with `state.safetensors`, all tensors, and `state.json`, all else with the
+names of the tensors in their places, the run's configuration, and the checksum of the first file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from reprise.files import Damaged, read_json, sealed, unsealed
+from reprise.train.config import TrainRun
+from reprise.train.errors import TrainingFailed
+from reprise.train.run import Run
+
+KEPT = 2
+FORMAT = "reprise-checkpoint/1"
+_TENSOR, _ARRAY, _ITEMS = "$tensor", "$array", "$items"
+
+
+def save(run: Run, folder: Path) -> Path:
+    """Write a checkpoint of the run into `folder`; older ones go once it is there."""
+    from safetensors.torch import save_file
+
+    tensors: dict[str, Tensor] = {}
+    state = _pack(run.state_dict(), "", tensors)
+    target = folder / f"step-{run.step:08d}"
+    scratch = folder / f".{target.name}.{os.getpid()}.part"
+    try:
+        try:
+            scratch.mkdir(parents=True, exist_ok=True)
+            save_file(tensors, scratch / "state.safetensors")
+            record = {
+                "format": FORMAT,
+                "configuration": run.config.configuration(),
+                "seed": run.config.seed,
+                "step": run.step,
+                "tensors": _checksum(scratch / "state.safetensors"),
+                "state": state,
+            }
+            (scratch / "state.json").write_text(json.dumps(sealed(record)), encoding="utf-8")
+            _to_disk(scratch)
+            shutil.rmtree(target, ignore_errors=True)
+            os.replace(scratch, target)
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+        for old in sorted(found(folder))[:-KEPT]:
+            shutil.rmtree(old, ignore_errors=True)
+    except Exception as error:  # safetensors has errors of its own for a disk that is full
+        why = getattr(error, "strerror", None) or str(error)
+        left = max(found(folder), default=None)
+        kept = f"the last good one is {left}" if left else "there is none before it"
+        raise TrainingFailed(
+            f"the checkpoint of step {run.step} cannot be written to {folder}: {why}; {kept}"
+        ) from error
+    return target
+
+
+def found(folder: Path) -> Iterator[Path]:
+    """The checkpoints in a folder, in no order."""
+    return folder.glob("step-" + "[0-9]" * 8)
+
+
+def clear(folder: Path) -> None:
+    """Remove the checkpoints of a run that has its record."""
+    for path in list(found(folder)):
+        shutil.rmtree(path, ignore_errors=True)
+    with contextlib.suppress(OSError):  # something else is in there
+        folder.rmdir()
+
+
+def load(run: Run, folder: Path, warn: Callable[[str], None] | None = None) -> bool:
+    """Go on from the newest checkpoint that is whole; false if there is none. One of another run is an error."""
+    for path in sorted(found(folder), reverse=True):
+        try:
+            state = _read(path, run.config)
+        except Damaged as damage:
+            if warn is not None:
+                warn(f"The checkpoint {path} is damaged: {damage}. The one before it is tried.")
+            continue
+        try:
+            run.load_state_dict(state)
+        except (ValueError, RuntimeError, KeyError) as error:
+            raise ValueError(f"the checkpoint {path} does not fit: {error}") from error
+        return True
+    return False
+
+
+def _read(path: Path, config: TrainRun) -> dict[str, Any]:
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    record = unsealed(read_json(path / "state.json"), FORMAT)
+    mine = {**config.configuration(), "seed": config.seed}
+    theirs = {**record["configuration"], "seed": record["seed"]}
+    for name in {**theirs, **mine}:
+        if theirs.get(name) != mine.get(name):
+            raise ValueError(
+                f"the checkpoint {path} is of another run: its {name} is {theirs.get(name)!r}, this run's is "
+                f"{mine.get(name)!r}; give another --out, or the same settings"
+            )
+    try:
+        if _checksum(path / "state.safetensors") != record["tensors"]:
+            raise Damaged("its tensors do not match their checksum")
+        tensors = load_file(path / "state.safetensors")
+    except (OSError, SafetensorError) as error:
+        raise Damaged(f"its tensors cannot be read: {error}") from None
+    unpacked: dict[str, Any] = _unpack(record["state"], tensors)
+    return unpacked
+
+
+def _pack(value: Any, name: str, tensors: dict[str, Tensor]) -> Any:
+    """The value with every tensor and array taken out into `tensors`, and its name left in its place."""
+    if isinstance(value, np.ndarray):
+        tensors[name] = torch.from_numpy(np.array(value))
+        return {_ARRAY: name}
+    if isinstance(value, Tensor):  # nothing may be shared or strided: so the format demands
+        tensors[name] = value.detach().cpu().clone(memory_format=torch.contiguous_format)
+        return {_TENSOR: name}
+    if isinstance(value, dict):
+        items = [[key, _pack(one, f"{name}/{key}" if name else str(key), tensors)] for key, one in value.items()]
+        return {_ITEMS: items}  # keys need not be strings
+    if isinstance(value, (list, tuple)):
+        return [_pack(one, f"{name}/{place}", tensors) for place, one in enumerate(value)]
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _unpack(value: Any, tensors: dict[str, Tensor]) -> Any:
+    if isinstance(value, list):
+        return [_unpack(one, tensors) for one in value]
+    if not isinstance(value, dict):
+        return value
+    if _TENSOR in value:
+        return tensors[value[_TENSOR]]
+    if _ARRAY in value:
+        return tensors[value[_ARRAY]].numpy()
+    return {_key(key): _unpack(one, tensors) for key, one in value[_ITEMS]}
+
+
+def _key(key: Any) -> Any:
+    return tuple(key) if isinstance(key, list) else key
+
+
+def _checksum(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest() if hasattr(hashlib, "file_digest") else _by_parts(file)
+
+
+def _by_parts(file: Any) -> str:
+    digest = hashlib.sha256()
+    while part := file.read(1 << 20):
+        digest.update(part)
+    return digest.hexdigest()
+
+
+def _to_disk(folder: Path) -> None:
+    """Make sure that what was written has reached the disk, so that the name appears after the content."""
+    for path in [*folder.iterdir(), folder]:
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -1,0 +1,160 @@
+"""What one training run is: everything that decides its result, checked before it begins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from types import MappingProxyType
+from typing import Any
+
+from reprise.files import digest
+from reprise.learners import Learner, find_learner, hyperparameters
+from reprise.learners.learner import PASSES
+from reprise.memory import Memory, as_retrieval
+from reprise.nets.heads import HEADS
+from reprise.rng import check_seed
+from reprise.specs import number, whole
+from reprise.streams.options import Order, StreamOptions
+from reprise.train.augment import AUGMENTS
+from reprise.train.scoring import MODES, VIRTUAL_LOSSES
+
+PRECISIONS = ("fp32", "tf32", "bf16")
+OPTIMIZERS = ("sgd", "adam")
+
+
+@dataclass(frozen=True)
+class TrainRun:
+    """One training run; two runs are equal when they would give the same result on the same machine.
+
+    What is left None is filled in: the optimiser's settings are the learner's own, `augment` is the data set's.
+    `hyper` is completed by the learner's defaults.
+    """
+
+    dataset: str = "glyphs"
+    imbalance: float = 1.0
+    learner: str = "er-ace"
+    hyper: Mapping[str, Any] = field(default_factory=dict)
+    storage: str = "reservoir"
+    retrieval: str = "rpr"
+    buffer: int = 5120
+    replay: int = 8
+    seed: int = 0
+    backbone: str = "resnet18"
+    width: int = 64
+    head: str = "cosine"
+    pretrained: bool = False
+    batch: int = 32
+    tasks: int = 10
+    order: Order = "label"
+    disjoint: float = 1.0
+    blur: float = 0.0
+    validation: bool = False
+    size: int | None = None
+    """Side to which images are resized; their own unless told."""
+    holdout: float | None = None
+    """Share of every class to test on, for a folder without a test part."""
+    per_class: int | None = None
+    """At most so many training images of each class, the first ones; all unless told."""
+    test_per_class: int | None = None
+    """At most so many test images of each class, the first ones; all unless told."""
+    optimizer: str | None = None
+    lr: float | None = None
+    momentum: float | None = None
+    weight_decay: float | None = None
+    augment: str | None = None
+    passes: str = "separate"
+    precision: str = "fp32"
+    ema: int = 1024
+    """Examples that the averaged read-out looks back over: a step of n examples moves it by n / ema."""
+    evaluate_every: int = 0
+    """Steps between evaluations, beside those at task boundaries; 0 for none."""
+    virtual_loss: str = "plain"
+    """For `mir:N`: the loss of the virtual step."""
+    scoring: str = "train"
+    """For `mir:N`: how BatchNorm behaves while candidates are scored."""
+
+    def __post_init__(self) -> None:
+        kind = find_learner(self.learner)
+        given = {
+            "hyper": MappingProxyType(hyperparameters(self.learner, self.hyper)),
+            "imbalance": float(number(self.imbalance, "imbalance")),
+            "augment": ("crop" if self.dataset == "glyphs" else "crop+flip") if self.augment is None else self.augment,
+            **{name: value for name, value in asdict(kind.descent).items() if getattr(self, name) is None},
+        }
+        for name, value in given.items():
+            object.__setattr__(self, name, value)
+        self._check(kind)
+
+    def _check(self, kind: type[Learner]) -> None:
+        check_seed(self.seed)
+        for name, least in [("replay", 0), ("width", 1), ("ema", 1), ("evaluate_every", 0)]:
+            whole(getattr(self, name), name.replace("_", " "), least)
+        for name in ("size", "per_class", "test_per_class"):
+            if getattr(self, name) is not None:
+                whole(getattr(self, name), name.replace("_", " "), 1)
+        for name, allowed in [
+            ("head", tuple(HEADS)),
+            ("optimizer", OPTIMIZERS),
+            ("precision", PRECISIONS),
+            ("passes", PASSES),
+            ("augment", AUGMENTS),
+            ("virtual_loss", VIRTUAL_LOSSES),
+            ("scoring", MODES),
+        ]:
+            if getattr(self, name) not in allowed:
+                raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {getattr(self, name)!r}")
+        for name in ("lr", "momentum", "weight_decay"):
+            if number(getattr(self, name), name) < 0:
+                raise ValueError(f"{name} must be 0 or more, got {getattr(self, name)}")
+        if self.optimizer == "adam" and self.momentum:
+            raise ValueError(f"momentum is for sgd; adam has its own, got momentum={self.momentum}")
+        self.stream_options  # noqa: B018 - checks its values
+        self.memory()
+        if self.scored and kind.draws != 1:
+            raise ValueError(
+                f"learner {self.learner!r} takes {kind.draws} replay batches a step; {self.retrieval!r} chooses one, "
+                "for a learner that takes one"
+            )
+
+    @property
+    def scored(self) -> bool:
+        """Whether retrieval asks the network, so that no tape can be planned."""
+        return bool(getattr(as_retrieval(self.retrieval), "scored", False))
+
+    @property
+    def draws(self) -> int:
+        """Replay batches a step takes."""
+        return find_learner(self.learner).draws
+
+    @property
+    def stream_options(self) -> StreamOptions:
+        return StreamOptions(
+            self.imbalance, self.batch, self.tasks, self.order, self.validation, self.disjoint, self.blur
+        )
+
+    def memory(self) -> Memory:
+        """The replay memory at the start of the run."""
+        return Memory(self.buffer, self.storage, self.retrieval, self.seed, max(self.draws, 1))
+
+    def configuration(self) -> dict[str, Any]:
+        """All that decides the run's result but its seed, as plain JSON values."""
+        settings = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "seed"}
+        return {"kind": "train", **settings, "hyper": dict(self.hyper)}
+
+    @property
+    def identity(self) -> str:
+        """The hash of the full configuration and the seed, under which the run's record is kept."""
+        return digest([self.configuration(), self.seed])[:24]
+
+    @classmethod
+    def from_configuration(cls, configuration: Mapping[str, Any], seed: int) -> TrainRun:
+        """The run that a record is of."""
+        settings = {name: value for name, value in configuration.items() if name != "kind"}
+        return cls(**settings, seed=seed)
+
+    def with_seed(self, seed: int) -> TrainRun:
+        """The same run under another seed."""
+        return replace(self, seed=seed)
+
+    def __hash__(self) -> int:
+        return hash(self.identity)

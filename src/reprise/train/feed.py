@@ -1,0 +1,193 @@
+"""What each step is fed: the batches of a planned tape, or batches drawn live where the network is asked."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from reprise.learners import Batch, Step
+from reprise.memory import Memory
+from reprise.streams import LabelStream
+from reprise.tape import Tape
+from reprise.train.augment import PAD, plan_augmentation
+from reprise.train.pixels import Pixels
+from reprise.train.ranks import Ranks
+
+Ids = NDArray[np.int64]
+Score = Callable[[Step, Batch], Tensor]
+
+
+class Feed(ABC):
+    """The steps of a run in order; in data-parallel training, this process's part of every batch.
+
+    Crops and flips are planned for every place of every batch. Those of the incoming batches have a random stream
+    of their own, so that they do not depend on what is replayed.
+    """
+
+    def __init__(
+        self, incoming: Ids, draws: int, size: int, pixels: Pixels, classes: int, seed: int, kind: str, ranks: Ranks
+    ) -> None:
+        steps, width = incoming.shape
+        self.pixels = pixels
+        self.ranks = ranks
+        self.arrivals = np.count_nonzero(incoming >= 0, axis=1).tolist()
+        self.incoming = torch.from_numpy(incoming.copy()).to(pixels.device)
+        planned = plan_augmentation(seed, "augmentation", (steps, width), kind)
+        self.crops = torch.from_numpy(planned).to(pixels.device)
+        planned = plan_augmentation(seed, "augmentation of replay", (steps, draws, size), kind)
+        self.replay_crops = torch.from_numpy(planned).to(pixels.device)
+        self.classes = classes
+        self.seen = torch.zeros(classes, dtype=torch.bool, device=pixels.device)
+
+    @abstractmethod
+    def step(self, number: int) -> Step:
+        """What this step trains on. Steps are asked for in order, each once."""
+
+    @abstractmethod
+    def close(self, step: Step) -> None:
+        """The network has learned this step: store what came in."""
+
+    @abstractmethod
+    def tape(self) -> Tape:
+        """The whole replay sequence, once the last step is closed."""
+
+    @abstractmethod
+    def state_dict(self) -> dict[str, Any]: ...
+
+    @abstractmethod
+    def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
+
+    def seek(self, number: int) -> None:
+        """Go on from this step: recall what had been seen before it."""
+        self.seen.zero_()
+        earlier = self.incoming[:number]
+        self.seen[self.pixels.labels[earlier[earlier >= 0]]] = True
+
+    def _arrived(self, number: int) -> Step:
+        """The step without its replay."""
+        ids = self.incoming[number, : self.arrivals[number]]
+        present = torch.zeros_like(self.seen).index_fill_(0, self.pixels.labels[ids], True)
+        self.seen |= present
+        incoming = self._batch(ids, self.crops[number])
+        return Step(number, incoming, (), present, self.seen.clone(), ids)
+
+    def _batch(self, ids: Tensor, crops: Tensor) -> Batch:
+        mine, weight = self.ranks.part(len(ids), ids.device)
+        ids, crops = ids[mine], crops[: len(ids)][mine]
+        return Batch(
+            x=self.pixels.augmented(ids, crops),
+            y=self.pixels.labels[ids],
+            ids=ids,
+            pixels=self.pixels.gather(ids),
+            weight=weight,
+        )
+
+
+class TapeFeed(Feed):
+    """Plays a planned tape: the host decides nothing any more."""
+
+    def __init__(self, tape: Tape, pixels: Pixels, classes: int, seed: int, kind: str, ranks: Ranks) -> None:
+        draws, size = tape.replay.shape[1:]
+        super().__init__(tape.incoming, draws, size, pixels, classes, seed, kind, ranks)
+        self._tape = tape
+        self.replayed = np.count_nonzero(tape.replay >= 0, axis=2).tolist()
+        self.replay = torch.from_numpy(tape.replay.copy()).to(pixels.device)
+
+    def step(self, number: int) -> Step:
+        draws = [
+            self._batch(self.replay[number, draw, :count], self.replay_crops[number, draw])
+            for draw, count in enumerate(self.replayed[number])
+            if count
+        ]
+        return replace(self._arrived(number), replay=tuple(draws))
+
+    def close(self, step: Step) -> None:
+        pass  # the tape knows already who was kept
+
+    def tape(self) -> Tape:
+        return self._tape
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"tape": self._tape.hash}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        if state.get("tape") != self._tape.hash:
+            raise ValueError("its replay sequence is another one: the data set or the library has changed since")
+
+
+class LiveFeed(Feed):
+    """Asks the memory at every step, which asks the network through `score`; the tape is recorded as it happens."""
+
+    def __init__(
+        self, stream: LabelStream, memory: Memory, size: int, pixels: Pixels, score: Score, seed: int, kind: str
+    ) -> None:
+        batches = list(stream)
+        incoming = np.full((len(batches), max(map(len, batches))), -1, np.int64)
+        for row, batch in zip(incoming, batches, strict=True):
+            row[: len(batch)] = batch
+        super().__init__(incoming, 1, size, pixels, stream.num_classes, seed, kind, Ranks())
+        self.stream = stream
+        self.memory = memory
+        self.score = score
+        self.size = size
+        self.rows = incoming
+        self.holder = np.full(memory.capacity, -1, np.int64)  # the example in each slot
+        self.slots = np.full((len(batches), 1, size), -1, np.int64)
+        self.replay = np.full_like(self.slots, -1)
+        self.written = np.full_like(incoming, -1)
+
+    def step(self, number: int) -> Step:
+        arrived = self._arrived(number)
+        drawn = self.memory.draw(self.size, score=lambda slots: self._score(arrived, slots)).slots
+        if not len(drawn):
+            return arrived
+        ids = self.holder[drawn]
+        self.slots[number, 0, : len(ids)], self.replay[number, 0, : len(ids)] = drawn, ids
+        replay = self._batch(torch.from_numpy(ids).to(self.pixels.device), self.replay_crops[number, 0])
+        return replace(arrived, replay=(replay,))
+
+    def _score(self, step: Step, slots: Ids) -> Ids:
+        ids = torch.from_numpy(self.holder[slots]).to(self.pixels.device)
+        as_they_are = torch.tensor([PAD, PAD, 0], dtype=torch.int8, device=ids.device).expand(len(ids), 3)
+        scores: Ids = self.score(step, self._batch(ids, as_they_are)).double().cpu().numpy()
+        return scores
+
+    def close(self, step: Step) -> None:
+        ids = self.rows[step.number, : self.arrivals[step.number]]
+        slots = self.memory.store(self.stream.labels[ids])
+        self.holder[slots[slots >= 0]] = ids[slots >= 0]
+        self.written[step.number, : len(slots)] = slots
+
+    def tape(self) -> Tape:
+        memory = self.memory
+        return Tape(
+            incoming=self.rows,
+            replay=self.replay,
+            slots=self.slots,
+            written=self.written,
+            labels=self.stream.labels,
+            boundaries=np.array(self.stream.boundaries, np.int64),
+            initial=np.empty(0, np.int64),
+            stream=self.stream.title,
+            storage=memory.storage_spec,
+            retrieval=memory.retrieval_spec,
+            capacity=memory.capacity,
+            replay_size=self.size,
+            seed=memory.seed,
+        )
+
+    def state_dict(self) -> dict[str, Any]:
+        recorded = {name: getattr(self, name).copy() for name in ("holder", "slots", "replay", "written")}
+        return {"memory": self.memory.state_dict(), **recorded}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.memory.load_state_dict(state["memory"])
+        for name in ("holder", "slots", "replay", "written"):
+            getattr(self, name)[...] = state[name]

@@ -1,0 +1,55 @@
+"""Images where training needs them: stored once as uint8, gathered by id."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from reprise.data import ImageSet
+from reprise.train.augment import augment
+
+
+class Pixels:
+    """The images of a set on a device; a set that is memory-mapped stays on disk, and batches are sent as needed.
+
+    On the CPU the array is shared, not copied. The replay memory needs no images of its own: it holds ids of these.
+    """
+
+    def __init__(self, images: ImageSet, device: torch.device) -> None:
+        self.device = device
+        self.labels = torch.from_numpy(images.labels).to(device)
+        self.mapped = images.images if isinstance(images.images, np.memmap) else None
+        self.images = torch.empty(0) if self.mapped is not None else _tensor(images.images).to(device)
+        self.shift = 255 * torch.tensor(images.mean, device=device)
+        self.scale = 1 / (255 * torch.tensor(images.std, device=device))
+
+    def gather(self, ids: Tensor) -> Tensor:
+        """The images of these ids as they are stored: uint8, B×H×W×3."""
+        if self.mapped is None:
+            return self.images[ids]
+        return torch.from_numpy(np.ascontiguousarray(self.mapped[ids.cpu().numpy()])).to(self.device)
+
+    def augmented(self, ids: Tensor, plan: Tensor) -> Tensor:
+        """The images of these ids, cropped and flipped as planned, normalised: float, B×3×H×W, channels last."""
+        if self.mapped is None:
+            return self.normalised(augment(self.images, ids, plan))
+        rows = torch.arange(len(ids), device=self.device)
+        return self.normalised(augment(self.gather(ids), rows, plan))
+
+    def normalised(self, pixels: Tensor) -> Tensor:
+        """Each channel less its mean, over its standard deviation."""
+        return ((pixels.float() - self.shift) * self.scale).permute(0, 3, 1, 2)
+
+
+def _tensor(array: NDArray[np.uint8]) -> Tensor:
+    """The array as a tensor that shares its memory, read-only arrays included: nothing here writes to it."""
+    if array.flags.writeable:
+        return torch.from_numpy(array)
+    view = array.view()
+    try:
+        view.setflags(write=True)
+    except ValueError:  # its base belongs to somebody who forbids writing
+        view = array.copy()
+    return torch.from_numpy(view)

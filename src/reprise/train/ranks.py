@@ -1,0 +1,63 @@
+"""Data-parallel training: which part of a batch this process takes, and how parts become whole again."""
+
+from __future__ import annotations
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+
+class Ranks:
+    """The processes that share a run, and which of them this one is.
+
+    Every process reads the same tape and takes every n-th example of each batch. So the memory is the same
+    everywhere without a word being sent about it, and only gradients and kept logits travel.
+    """
+
+    def __init__(self, rank: int = 0, world: int = 1) -> None:
+        self.rank = rank
+        self.world = world
+
+    @classmethod
+    def here(cls) -> Ranks:
+        """The process group that is set up, or this process alone."""
+        if dist.is_available() and dist.is_initialized():
+            return cls(dist.get_rank(), dist.get_world_size())
+        return cls()
+
+    @property
+    def first(self) -> bool:
+        """Whether this process is the one that writes files and evaluates."""
+        return self.rank == 0
+
+    def part(self, count: int, device: torch.device) -> tuple[slice, Tensor]:
+        """This process's part of a batch, and the weight of each example in it.
+
+        Gradients are averaged over processes, so a weight is world / count: then their average is the batch's mean
+        though parts differ in size. A part that would be empty holds the first example with weight 0.
+        """
+        mine = len(range(self.rank, count, self.world))
+        if not mine:
+            return slice(0, 1), torch.zeros(1, device=device)
+        return slice(self.rank, None, self.world), torch.full((mine,), self.world / count, device=device)
+
+    def whole(self, rows: Tensor, count: int) -> Tensor:
+        """The rows of all parts in the order of the batch of `count`."""
+        if self.world == 1:
+            return rows
+        most = -(-count // self.world)
+        padded = rows.new_zeros((most, *rows.shape[1:]))
+        padded[: len(rows)] = rows[:most]
+        parts = [torch.empty_like(padded) for _ in range(self.world)]
+        dist.all_gather(parts, padded)
+        return torch.stack(parts, 1).flatten(0, 1)[:count]
+
+    def mean(self, value: Tensor) -> Tensor:
+        """The mean over processes."""
+        return value if self.world == 1 else self.total(value.clone()) / self.world
+
+    def total(self, values: Tensor) -> Tensor:
+        """The sum over processes."""
+        if self.world > 1:
+            dist.all_reduce(values)
+        return values

@@ -1,0 +1,252 @@
+"""A run put together from its configuration: images, stream, tape, network, learner, read-outs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from reprise import data, nets
+from reprise.data import ImageSet
+from reprise.learners import Learner, Setting, Step, find_learner, make_learner
+from reprise.rng import Random
+from reprise.streams import LabelStream, from_labels, label_stream
+from reprise.streams.datasets import DATASETS, tail_name
+from reprise.tape import plan
+from reprise.train.config import TrainRun
+from reprise.train.evaluate import correct_per_class, precision
+from reprise.train.feed import Feed, LiveFeed, TapeFeed
+from reprise.train.metrics import Evaluations
+from reprise.train.pixels import Pixels
+from reprise.train.ranks import Ranks
+from reprise.train.readout import Readout
+from reprise.train.scoring import interference
+
+READOUTS = ("ema", "live")
+
+
+@dataclass(frozen=True)
+class Images:
+    """The images that a run learns from and is tested on."""
+
+    train: ImageSet
+    test: ImageSet
+
+    @classmethod
+    def load(
+        cls,
+        run: TrainRun,
+        root: str | os.PathLike[str] | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Images:
+        """Read a run's images from the folder `root`; `glyphs` needs none."""
+        parts = [
+            data.load(run.dataset, root, split, size=run.size, holdout=run.holdout, progress=progress)
+            for split in ("train", "test")
+        ]
+        return cls(_first(parts[0], run.per_class), _first(parts[1], run.test_per_class))
+
+
+def _first(images: ImageSet, each: int | None) -> ImageSet:
+    """The first `each` images of every class."""
+    if each is None:
+        return images
+    kept = np.sort(np.concatenate([np.flatnonzero(images.labels == c)[:each] for c in range(len(images.classes))]))
+    return replace(images, images=images.images[kept], labels=images.labels[kept])
+
+
+def make_stream(run: TrainRun, labels: NDArray[np.int64]) -> LabelStream:
+    """The stream of a run over a data set's labels; shuffled as a whole for a learner that sees all at once."""
+    chosen: dict[str, Any] = {
+        name: getattr(run, name) for name in ("batch", "tasks", "order", "validation", "disjoint", "blur")
+    }
+    if run.dataset in DATASETS:
+        stream = label_stream(f"{run.dataset}-{tail_name(run.imbalance)}", run.seed, labels=labels, **chosen)
+    else:
+        name = Path(run.dataset).name
+        stream = from_labels(labels, run.seed, imbalance=run.imbalance, name=name, **chosen)
+    if find_learner(run.learner).shuffled:
+        order = Random(run.seed, "joint order").permutation(len(stream.ids))
+        stream = replace(stream, ids=stream.ids[order])
+    return stream
+
+
+class Run:
+    """The state of a training run between two steps; `state_dict` holds all of it that the configuration does not."""
+
+    def __init__(self, config: TrainRun, images: Images, device: str | torch.device = "cpu") -> None:
+        self.config = config
+        self.device = torch.device(device)
+        self.ranks = Ranks.here()
+        self.pixels = Pixels(images.train, self.device)
+        self.test = self.pixels if config.validation else Pixels(images.test, self.device)
+        self.stream = make_stream(config, images.train.labels)
+        self.classes = len(images.train.classes)
+        if len(self.stream) == 0:
+            raise ValueError(f"the stream {self.stream.title!r} has no step: there is nothing to learn from")
+        setting = Setting(self.classes, len(images.train), config.seed, config.passes)
+        net = nets.build(
+            config.backbone,
+            classes=self.classes,
+            head=config.head,
+            width=config.width,
+            seed=config.seed,
+            pretrained=config.pretrained,
+        ).to(self.device)
+        if self.device.type == "cuda":
+            net = net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.learner: Learner = make_learner(config.learner, net, setting, **config.hyper).to(self.device).train()
+        self.readout = Readout(net, config.ema)
+        self.optimizer = _optimizer(config, self.learner)
+        self.feed = self._feed()
+        self.forward = self._shared()
+        self._begin(images)
+
+    def _feed(self) -> Feed:
+        run, classes = self.config, self.classes
+        assert run.augment is not None
+        memory, size = run.memory(), run.replay if run.draws else 0
+        if not run.scored or not size:
+            tape = plan(self.stream, memory, size)
+            return TapeFeed(tape, self.pixels, classes, run.seed, run.augment, self.ranks)
+        if self.ranks.world > 1:
+            raise ValueError(f"{run.retrieval!r} asks the network at every step, which one process alone can do")
+        return LiveFeed(self.stream, memory, size, self.pixels, self._score, run.seed, run.augment)
+
+    def _shared(self) -> nn.Module:
+        """What a step's forward passes go through: the learner, or its share of data-parallel training."""
+        if self.ranks.world == 1:
+            return self.learner
+        if not self.learner.parallel:
+            raise ValueError(f"learner {self.config.learner!r} cannot share its steps; train it in one process")
+        # Buffers stay each process's own: BatchNorm normalises each part by itself, and the first process's are kept.
+        return DistributedDataParallel(self.learner, broadcast_buffers=False)
+
+    def _begin(self, images: Images) -> None:
+        steps, device = len(self.stream), self.device
+        self.step = 0
+        self.losses = torch.full((steps,), torch.nan, device=device)
+        self.hits = torch.zeros(steps, dtype=torch.int64, device=device)
+        self.biases = None if self.bias is None else torch.empty(steps + 1, self.classes, device=device)
+        self.note_bias()
+        kept = self.stream.heldout if self.config.validation else np.arange(len(images.test))
+        self.test_labels = (images.train if self.config.validation else images.test).labels[kept]
+        self.test_ids = torch.from_numpy(np.array(kept)).to(device)
+        self.test_counts = np.bincount(self.test_labels, minlength=self.classes)
+        every = self.config.evaluate_every
+        self.boundaries = set(self.stream.boundaries.tolist())
+        self.due = {step for step in range(1, steps + 1) if step in self.boundaries or (every and step % every == 0)}
+        self.evaluated: list[int] = []
+        self.seen: list[NDArray[np.bool_]] = []
+        self.correct: dict[str, list[NDArray[np.int64]]] = {name: [] for name in READOUTS}
+
+    @property
+    def net(self) -> nets.Network:
+        """The live network."""
+        return self.learner.net
+
+    @property
+    def bias(self) -> Tensor | None:
+        """The head's bias, if it has one."""
+        bias = getattr(self.net.fc, "bias", None)
+        return bias.detach() if isinstance(bias, Tensor) else None
+
+    def note_bias(self) -> None:
+        """Keep the head's bias as it is after this many steps."""
+        if self.biases is not None and self.bias is not None:
+            self.biases[self.step] = self.bias
+
+    @property
+    def steps(self) -> int:
+        return len(self.stream)
+
+    def _score(self, step: Step, candidates: Any) -> Tensor:
+        run = self.config
+        assert run.lr is not None
+        with precision(run.precision, self.device):
+            return interference(self.learner, step, candidates, lr=run.lr, loss=run.virtual_loss, mode=run.scoring)
+
+    def evaluate(self) -> dict[str, Evaluations]:
+        """Test both read-outs on the classes seen so far, and keep what was found."""
+        arrived = np.zeros(self.classes, np.bool_)
+        arrived[self.stream.labels[self.stream.ids[: self.stream.offsets[self.step]]]] = True
+        ids = self.test_ids[torch.from_numpy(arrived[self.test_labels]).to(self.device)]
+        for name, net in (("ema", self.readout.net), ("live", self.net)):
+            # In data-parallel training every process tests a part.
+            mine = ids[self.ranks.rank :: self.ranks.world]
+            correct = correct_per_class(net, self.test, mine, self.classes, self.config.precision)
+            self.correct[name].append(self.ranks.total(correct).cpu().numpy())
+        self.evaluated.append(self.step)
+        self.seen.append(arrived)
+        return self.evaluations()
+
+    def evaluations(self) -> dict[str, Evaluations]:
+        """All evaluations so far, by read-out."""
+        steps = np.array(self.evaluated, np.int64)
+        shape = (len(steps), self.classes)
+        return {
+            name: Evaluations(
+                steps=steps,
+                boundary=np.isin(steps, sorted(self.boundaries)),
+                correct=np.array(self.correct[name], np.int64).reshape(shape),
+                seen=np.array(self.seen, np.bool_).reshape(shape),
+                counts=self.test_counts,
+                task_of_class=self.stream.task_of_class,
+                stream_counts=self.stream.counts,
+            )
+            for name in READOUTS
+        }
+
+    def state_dict(self) -> dict[str, Any]:
+        """Plain values and tensors; those of the device are not copied."""
+        done = self.step
+        return {
+            "step": done,
+            "learner": dict(self.learner.state_dict()),
+            "readout": dict(self.readout.net.state_dict()),
+            "optimizer": self.optimizer.state_dict()["state"],
+            "feed": self.feed.state_dict(),
+            "losses": self.losses[:done],
+            "hits": self.hits[:done],
+            "biases": None if self.biases is None else self.biases[: done + 1],
+            "evaluated": list(self.evaluated),
+            "seen": np.array(self.seen, np.bool_).reshape(-1, self.classes),
+            "correct": {
+                name: np.array(rows, np.int64).reshape(-1, self.classes) for name, rows in self.correct.items()
+            },
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Become the run that gave this state."""
+        done = int(state["step"])
+        self.feed.load_state_dict(state["feed"])
+        self.learner.load_state_dict(state["learner"])
+        self.readout.net.load_state_dict(state["readout"])
+        groups = self.optimizer.state_dict()["param_groups"]
+        self.optimizer.load_state_dict({"state": state["optimizer"], "param_groups": groups})
+        self.losses[:done], self.hits[:done] = state["losses"].to(self.device), state["hits"].to(self.device)
+        if self.biases is not None:
+            self.biases[: done + 1] = state["biases"].to(self.device)
+        self.step = done
+        self.evaluated = [int(step) for step in state["evaluated"]]
+        self.seen = list(np.asarray(state["seen"]))
+        self.correct = {name: list(np.asarray(rows)) for name, rows in state["correct"].items()}
+        self.feed.seek(done)
+
+
+def _optimizer(run: TrainRun, learner: Learner) -> torch.optim.Optimizer:
+    parameters = [parameter for parameter in learner.parameters() if parameter.requires_grad]
+    assert run.lr is not None
+    assert run.momentum is not None
+    assert run.weight_decay is not None
+    if run.optimizer == "adam":
+        return torch.optim.Adam(parameters, run.lr, weight_decay=run.weight_decay)
+    return torch.optim.SGD(parameters, run.lr, run.momentum, weight_decay=run.weight_decay)
