@@ -14,7 +14,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input --quiet insta
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
 
-demo: $(VENV)/.plot ## audit four schedules on one stream and draw a page of pictures
+demo: $(VENV)/.train $(VENV)/.plot ## train under two schedules, pair by pair, and draw a page that compares them
 	$(BIN)/reprise demo --out demo
 
 test: lint pytest ## check style, types and imports, then run the tests
@@ -50,7 +50,7 @@ $(VENV)/.made: constraints.txt
 	@$(PIP) hatchling editables
 	@touch $@
 
-$(VENV)/.plot $(VENV)/.dev: $(VENV)/.%: $(VENV)/.made pyproject.toml
+$(VENV)/.train $(VENV)/.plot $(VENV)/.dev: $(VENV)/.%: $(VENV)/.made pyproject.toml
 	@echo "Installing reprise-cl[$*] and what it needs."
 	@$(PIP) --no-build-isolation -e '.[$*]'
 	@touch $@

@@ -22,7 +22,7 @@ STREAM = "audit --stream cifar10-lt10"
 STILL = "audit --classes 4 --steps 9"
 
 WRONG = {
-    "": "a command is missing: reprise is followed by audit, study, demo",
+    "": "a command is missing: reprise is followed by audit, train, study, demo",
     "adit": "unknown command 'adit', did you mean 'audit'?",
     "study": "a command is missing: reprise study is followed by list, show, run, report",
     "study lst": "unknown command 'lst', did you mean 'list'?",

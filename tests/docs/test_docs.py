@@ -23,7 +23,21 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 OWN = [
     DOCS / f"{name}.md"
-    for name in ("index", "tour", "schedules", "storage", "audit", "policies", "networks", "replay_buffer")
+    for name in (
+        *(
+            "index",
+            "tour",
+            "schedules",
+            "storage",
+            "audit",
+            "policies",
+            "networks",
+            "replay_buffer",
+            "metrics",
+            "training",
+        ),
+        *(f"learners/{one}" for one in ("er", "er-ace", "der", "der++", "refresh", "ocm", "mir", "references")),
+    )
 ]
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 CODE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

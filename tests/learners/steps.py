@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from reprise.learners import Batch, Learner, Setting, Step
 from reprise.nets import LinearHead, Network
@@ -96,15 +96,14 @@ def make_step(
     return Step(number, incoming, tuple(replay), present, present | before, incoming.ids)
 
 
-def without_values(value: Any) -> Any:
-    """A step on the meta device: shapes and no values, so whatever would read a number back is an error."""
-    if isinstance(value, Tensor):
-        return value.to("meta")
-    if isinstance(value, tuple):
-        return tuple(without_values(part) for part in value)
-    if isinstance(value, (Batch, Step)):
-        return replace(value, **{name: without_values(part) for name, part in vars(value).items()})
-    return value
+class NothingReadBack(TorchDispatchMode):
+    """An error for whatever would make the host wait for the device: a number read, or a shape that needs one."""
+
+    READS = ("_local_scalar_dense", "nonzero", "masked_select", "_unique2", "unique_dim", "bincount")
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        assert function.overloadpacket.__name__ not in self.READS, f"{function} needs a value on the host"
+        return function(*args, **(kwargs or {}))
 
 
 def setting(passes: str = "separate", seed: int = 0) -> Setting:

@@ -11,6 +11,7 @@ from learners.steps import (
     CLASSES,
     EXAMPLES,
     ByHand,
+    NothingReadBack,
     TinyNetwork,
     assert_same,
     entropy_term,
@@ -18,7 +19,6 @@ from learners.steps import (
     make_batch,
     make_step,
     setting,
-    without_values,
 )
 from torch import Tensor
 
@@ -161,11 +161,12 @@ def test_state_holds_the_stored_logits(kind: type[DER | DERpp]) -> None:
 
 @pytest.mark.parametrize("kind", [DER, DERpp, DERppACE])
 def test_a_step_reads_nothing_back(kind: type[DER | DERpp]) -> None:
-    learner = kind(TinyNetwork(), setting()).to("meta")
-    step = without_values(make_step(INCOMING, [FIRST, SECOND][: kind.draws], SEEN))
-    loss, logits = learner(step)
-    loss.backward()
-    learner.after(step, logits.detach())
+    learner = kind(TinyNetwork(), setting())
+    step = make_step(INCOMING, [FIRST, SECOND][: kind.draws], SEEN)
+    with NothingReadBack():
+        loss, logits = learner(step)
+        loss.backward()
+        learner.after(step, logits.detach())
 
 
 @pytest.mark.parametrize(

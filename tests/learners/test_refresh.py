@@ -7,7 +7,7 @@ import copy
 import numpy as np
 import pytest
 import torch
-from learners.steps import CLASSES, ByHand, TinyNetwork, entropy_term, make_batch, make_step, setting
+from learners.steps import CLASSES, ByHand, NothingReadBack, TinyNetwork, entropy_term, make_batch, make_step, setting
 from torch import Tensor, nn
 
 from reprise.learners import Batch, Step
@@ -120,7 +120,7 @@ def test_fisher_is_a_moving_average_refreshed_by_example_count() -> None:
     learner = Refresh(net, setting(), unlearn=0.01, fisher_every=7, fisher_decay=0.75)
     fisher = np.zeros(sum(parameter.numel() for parameter in net.parameters()))
     gathered, since, refreshed = np.zeros_like(fisher), 0, []
-    for number, count in enumerate([3, 3, 2, 4, 4, 1, 7, 2]):
+    for number, count in enumerate([3, 3, 2, 4, 3, 1, 7, 2]):
         batch = make_batch([number % CLASSES] * count, range(count), seed=number)
         gathered += (count * flat(uphill(net, batch))) ** 2  # the gradient before the move
         since += count
@@ -136,6 +136,19 @@ def test_fisher_is_a_moving_average_refreshed_by_example_count() -> None:
     assert fisher.max() > 0
 
 
+def test_a_batch_is_not_damped_by_itself() -> None:
+    moves = []
+    for damping in (0.0, 1e6):
+        learner = Refresh(TinyNetwork(), setting(), unlearn=0.1, damping=damping, fisher_every=1)
+        for number in range(2):
+            before = flat(values(learner.net))
+            learner.before(make_step(INCOMING, number=number))
+            moves.append(np.abs(flat(values(learner.net)) - before).max())
+            learner.net.load_state_dict(TinyNetwork().state_dict())
+    assert moves[2] == moves[0] > 0.01  # the first batch: F is still zero
+    assert moves[3] < 0.1 * moves[1]  # the second: F holds the first
+
+
 def test_then_the_loss_is_that_of_derpp() -> None:
     learner = Refresh(TinyNetwork(), setting(), unlearn=0.1)
     step = make_step(INCOMING, DRAWS, (0, 2, 5))
@@ -145,6 +158,25 @@ def test_then_the_loss_is_that_of_derpp() -> None:
     for one in (learner, plain):
         one.stored.logits.copy_(stored)
     assert torch.equal(learner(step).loss, plain(step).loss)
+
+
+def test_under_autocast_the_step_sees_the_moved_weights() -> None:
+    # Autocast remembers the weights it has cast, and would go on with those of before the move.
+    step = make_step(INCOMING, DRAWS, (0, 2, 5))
+    learner = Refresh(TinyNetwork(), setting(), unlearn=0.5)
+    with torch.autocast("cpu", torch.bfloat16):
+        learner.before(step)
+        at_once = learner(step).loss
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(learner(step).loss, at_once)
+
+
+def test_a_step_reads_nothing_back() -> None:
+    learner = Refresh(TinyNetwork(), setting(), fisher_every=2)
+    step = make_step(INCOMING, DRAWS, (0, 2, 5))
+    with NothingReadBack():
+        learner.before(step)
+        learner(step).loss.backward()
 
 
 def train(learner: Refresh, numbers: range) -> list[Tensor]:

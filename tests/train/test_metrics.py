@@ -206,6 +206,7 @@ def test_thirds() -> None:
         ({"steps": [10, 15, 20]}, r"steps must have shape \(4,\)"),
         ({"steps": [10, 20, 20, 30]}, "two evaluations at step 20"),
         ({"steps": [10, 15, 20, 20]}, "two evaluations at step 20"),
+        ({"steps": [10, 10, 20, 30], "correct": np.zeros((4, 6), int), "seen": [[True] * 6] * 4}, "of two tasks"),
         ({"boundary": [True] * 4}, "3 tasks.*got 4"),
         ({"correct": [[11, 0, 0, 0, 0, 0]] * 4}, "exceed.*got 11 for class 0 at evaluation 0"),
         ({"correct": [[-1, 0, 0, 0, 0, 0]] * 4}, "negative, got -1 for class 0"),

@@ -27,7 +27,7 @@ def batch(labels: list[int], seed: int) -> Batch:
     x = torch.from_numpy(Random(seed, "images").fractions(count * 3 * SIZE * SIZE)).view(count, 3, SIZE, SIZE)
     pixels = torch.zeros(count, SIZE, SIZE, 3, dtype=torch.uint8)
     weight = torch.full((count,), 1 / count)
-    return Batch(x.float() * 4 - 2, torch.tensor(labels), torch.arange(count), pixels, weight)
+    return Batch(x * 4 - 2, torch.tensor(labels), torch.arange(count), pixels, weight)
 
 
 def classes(*labels: int) -> torch.Tensor:
@@ -39,8 +39,8 @@ CANDIDATES = batch([0, 1, 2, 0, 1, 2, 4, 0, 0, 2], 1)
 
 
 def trained(name: str = "er-ace") -> Learner:
-    """A learner a few steps on, so that running statistics are not those of the start."""
-    learner = make_learner(name, build(classes=CLASSES, width=4, seed=0), Setting(CLASSES, 100))
+    """A learner a few steps on, so that running statistics are not those of the start; in double precision."""
+    learner = make_learner(name, build(classes=CLASSES, width=4, seed=0).double(), Setting(CLASSES, 100))
     optimizer = torch.optim.SGD(learner.parameters(), lr=LR)
     for number in range(4):
         incoming = batch([0, 1, 2, 4], 20 + number)
@@ -67,7 +67,7 @@ def literal(learner: Learner, candidates: Batch, loss: str, mode: str) -> torch.
             float(F.cross_entropy(late[None], y[None]) - F.cross_entropy(early[None], y[None]))
             for early, late, y in zip(before, after, candidates.y, strict=True)
         ]
-    return torch.tensor(scores)
+    return torch.tensor(scores, dtype=torch.float32)
 
 
 @pytest.mark.parametrize("loss", scoring.VIRTUAL_LOSSES)
@@ -102,7 +102,7 @@ def test_own_loss_of_a_learner_without_a_mask_is_the_plain_one() -> None:
 @pytest.mark.parametrize("name", ["er-ace", "ocm"])
 def test_nothing_of_the_learner_moves(name: str, mode: str, loss: str) -> None:
     if name == "ocm":
-        net = build(classes=CLASSES, width=4, seed=0)
+        net = build(classes=CLASSES, width=4, seed=0).double()
         learner: Learner = OCM(net, Setting(CLASSES, 100), rotations=4, projection=8)
     else:
         learner = trained()
@@ -128,7 +128,7 @@ def test_nothing_of_the_learner_moves(name: str, mode: str, loss: str) -> None:
 
 def test_mode_is_restored_when_scoring_fails() -> None:
     learner = trained()
-    wrong = dataclasses.replace(CANDIDATES, x=torch.zeros(10, 4, SIZE, SIZE))
+    wrong = dataclasses.replace(CANDIDATES, x=torch.zeros(10, 4, SIZE, SIZE).double())
     with pytest.raises(RuntimeError):
         interference(learner, STEP, wrong, lr=LR, mode="eval")
     assert all(part.training for part in learner.modules())

@@ -1,34 +1,187 @@
-"""`reprise demo`: the shortest way to a page of pictures."""
+"""`reprise demo`: two schedules trained side by side, and a page that compares them."""
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import arg
 
-from reprise.cli.audit import Audit
-from reprise.cli.errors import WrongRequest
+from reprise.cli.errors import WrongRequest, work
+from reprise.cli.output import check_output, write_output
+from reprise.cli.progress import progress_bar
+
+if TYPE_CHECKING:
+    from reprise.files import Record
+    from reprise.report.demo_result import Outcome
+    from reprise.train import TrainRun
+
+BASE, ARM = "iid", "rpr"
+SETTING: dict[str, Any] = {
+    "dataset": "glyphs",
+    "learner": "er-ace",
+    "width": 8,
+    "per_class": 100,
+    "test_per_class": 10,
+    "batch": 16,
+    "buffer": 500,
+    "replay": 4,  # of 100 classes: few come back in a step, so that it matters which
+    "augment": "none",  # every glyph is drawn in a place and shape of its own already
+}
+MOST_WORKERS = 8  # each holds the images and a torch of its own
 
 
 @dataclass(frozen=True)
 class Demo:
-    """Audit four retrievals on one long-tailed stream, and draw a page to open in a browser.
+    """Train the same network under two schedules, pair by pair, and draw a page that compares them.
+
+    Images are drawn here, nothing is downloaded. On two cores it takes under five minutes. Every run is kept in the
+    folder, so that a demo that was stopped goes on where it stood.
 
     Example: reprise demo --out demo
     """
 
     out: Annotated[str, arg(metavar="DIR")] = "demo"
-    """Folder for the page; it is made if it is not there."""
+    """Folder for the page, the pictures and the runs; it is made if it is not there."""
+    seeds: Annotated[int, arg(metavar="N")] = 6
+    """Pairs of runs; two or more, so that there is an interval."""
 
     def run(self) -> int:
-        page = Path(self.out) / "audit.html"
+        folder = self._folder()
+        started, made = time.perf_counter(), 0
+        records: dict[TrainRun, Record] = {}
+        with work():
+            runs = self._runs()
+            _draw_images()
+            print(f"{len(runs)} runs on {SETTING['dataset']}: {BASE} and {ARM}, {self.seeds} seeds each.", flush=True)
+            for run, record, fresh in _train_all(runs, folder / "runs"):
+                records[run] = record
+                made += fresh
+                print(f"[{len(records):2}/{len(runs)}] {_line(run, record, fresh=fresh)}", flush=True)
+            outcome = _outcome(folder, {run: records[run] for run in runs})
+            seconds = time.perf_counter() - started if made == len(runs) else None
+            page, picture = self._draw(outcome, seconds)
+        write_output(str(folder / "demo.html"), page.encode())
+        write_output(str(folder / "demo.png"), picture)
+        print()
+        for sentence in outcome.sentences:
+            print(sentence)
+        print(f"\nOpen this page in a browser: {(folder / 'demo.html').resolve()}")
+        return 0
+
+    def _folder(self) -> Path:
+        """The folder, made; all that can be wrong with the request is found here."""
+        if self.seeds < 2:
+            raise WrongRequest(f"--seeds must be 2 or more, got {self.seeds}: an interval needs two pairs")
+        folder = Path(self.out)
         try:
-            page.parent.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise WrongRequest(f"--out: cannot make the folder {self.out!r}: {error.strerror}") from error
-        audit = Audit(stream="cifar100-lt10", retrieval="uniform,iid,fixed,rpr", seeds=3, plot=str(page))
-        status = audit.run()
-        print(f"\nOpen this page in a browser: {page.resolve()}")
-        return status
+        check_output(str(folder / "demo.html"), "--out")
+        for module, extra in (("torch", "train"), ("safetensors", "train"), ("matplotlib", "plot")):
+            if find_spec(module) is None:
+                raise WrongRequest(f"demo needs {module}, which is not installed: pip install 'reprise-cl[{extra}]'")
+        return folder
+
+    def _runs(self) -> list[TrainRun]:
+        from reprise.train import TrainRun
+
+        # Pair after pair, so that whatever is there when a demo is stopped can be compared.
+        return [TrainRun(**SETTING, retrieval=name, seed=seed) for seed in range(self.seeds) for name in (BASE, ARM)]
+
+    def _draw(self, outcome: Outcome, seconds: float | None) -> tuple[str, bytes]:
+        from reprise import __version__
+        from reprise.report.demo_figures import save
+        from reprise.report.demo_page import page
+
+        command = f"reprise demo --out {self.out} --seeds {self.seeds}"
+        return page(outcome, command, __version__, seconds), save(outcome)
+
+
+def _draw_images() -> None:
+    """Draw the images before the runs need them: they are kept, so this takes seconds the first time only."""
+    from reprise.data import load
+    from reprise.data.sources import find_source
+
+    source = find_source(SETTING["dataset"])
+    for split, count in (("train", source.train), ("test", source.test)):
+        with progress_bar(count or 1, f"Drawing images, {split}") as show:
+            load(source.name, split=split, progress=partial(_pass_on, show))
+
+
+def _pass_on(show: Callable[[int], None], done: int, _: int) -> None:
+    show(done)
+
+
+def _train_all(runs: list[TrainRun], folder: Path) -> Iterator[tuple[TrainRun, Record, bool]]:
+    """Every run with its record as it is done, and whether it was made now; a process for each core, a thread each."""
+    jobs = min(os.cpu_count() or 1, len(runs), MOST_WORKERS)
+    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), _begin) as pool:
+        waiting = {pool.submit(_train, run.configuration(), run.seed, str(_place(folder, run))): run for run in runs}
+        try:
+            for future in as_completed(waiting):
+                yield waiting[future], *future.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _place(folder: Path, run: TrainRun) -> Path:
+    """A run's folder; its name holds the configuration's hash, so that other settings never meet these records."""
+    return folder / f"{run.retrieval}-{run.seed}-{run.identity[:8]}"
+
+
+def _begin() -> None:
+    """In a worker: one thread, an interrupt ends it, and it does not outlive its parent."""
+    import torch
+
+    torch.set_num_threads(1)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    threading.Thread(target=_follow, daemon=True).start()
+
+
+def _follow() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
+def _train(configuration: dict[str, Any], seed: int, folder: str) -> tuple[Record, bool]:
+    from reprise.train import TrainRun, train
+
+    fresh = not (Path(folder) / "record.json").exists()
+    return train(TrainRun.from_configuration(configuration, seed), out=folder, resume=True), fresh
+
+
+def _line(run: TrainRun, record: Record, *, fresh: bool) -> str:
+    from reprise.report.demo_result import FIRST
+
+    final = record["metrics"][FIRST]["final"]
+    how = f"{record['timings']['train']:.0f} s" if fresh else "kept from before"
+    return f"{run.retrieval}, seed {run.seed}: {final:.1%} of test images named ({how})"
+
+
+def _outcome(folder: Path, records: dict[TrainRun, Record]) -> Outcome:
+    from reprise.audit import measure
+    from reprise.report.demo_result import Arm, Outcome
+    from reprise.tape import Tape
+
+    def arm(name: str) -> Arm:
+        chosen = {run.seed: run for run in records if run.retrieval == name}
+        tapes = {seed: _place(folder / "runs", run) / "tape.safetensors" for seed, run in chosen.items()}
+        audits = {seed: measure(Tape.load(tape)) for seed, tape in tapes.items()}
+        return Arm(name, {seed: records[run] for seed, run in chosen.items()}, audits)
+
+    return Outcome(arm(BASE), arm(ARM))

@@ -6,26 +6,23 @@ from torch import Tensor
 
 from reprise.learners.der import StoredLogits, check_weight
 from reprise.learners.learner import Learner, Output, Setting, Step
-from reprise.learners.losses import check_mask, cross_entropy, masked_cross_entropy
+from reprise.learners.losses import cross_entropy, masked_cross_entropy
 from reprise.nets import Network
 
 
 class DERpp(Learner):
     """Loss = CE(incoming) + α · MSE(first draw's logits, its stored logits) + β · CE(second draw).
 
-    The MSE is a mean over batch and classes. The mask's rule says which classes stay open to the incoming batch; as
-    published it is `none`, and all do. The second draw competes with all, always.
+    The MSE is a mean over batch and classes. All classes compete in both cross-entropies.
     """
 
     draws = 2
 
-    def __init__(
-        self, net: Network, setting: Setting, *, alpha: float = 0.1, beta: float = 0.5, mask: str = "none"
-    ) -> None:
+    def __init__(self, net: Network, setting: Setting, *, alpha: float = 0.1, beta: float = 0.5) -> None:
         super().__init__(net, setting)
         self.alpha = check_weight(alpha, "alpha")
         self.beta = check_weight(beta, "beta")
-        self.mask = check_mask(mask)
+        self.mask = "none"
         self.stored = StoredLogits(setting)
 
     def forward(self, step: Step) -> Output:

@@ -88,6 +88,8 @@ class Learner(nn.Module, ABC):
     """Replay batches a step takes, each drawn by a schedule of its own."""
     parallel: ClassVar[bool] = True
     """Whether its gradient comes from its loss alone, so that processes can share a step."""
+    capturable: ClassVar[bool] = True
+    """Whether its step is the same kernels every time, and nothing in it is decided by the host."""
     shuffled: ClassVar[bool] = False
     """Whether it sees the stream's examples in one shuffled order, as no online learner does."""
     descent: ClassVar[Descent] = Descent()
@@ -117,6 +119,6 @@ class Learner(nn.Module, ABC):
         """
         batches = [step.incoming, *step.replay]
         if self.setting.passes == "separate":
-            return [self.net(batch.x).float() for batch in batches]
+            return [logits.float() for logits in self.net.each([batch.x for batch in batches])]
         joint: Tensor = self.net(torch.cat([batch.x for batch in batches])).float()
         return list(torch.split(joint, [len(batch.x) for batch in batches]))

@@ -27,6 +27,7 @@ class Refresh(DERpp):
     """
 
     parallel = False  # D is taken here, of the batch that this process sees
+    capturable = False  # each step's noise is seeded by the host
     descent = Descent(weight_decay=1e-4)
     fisher: Tensor  # F of all parameters, end to end
     gathered: Tensor  # Σ|A|²D² since the last refresh
@@ -63,6 +64,7 @@ class Refresh(DERpp):
         with torch.no_grad():
             self._move(step, gradient)
             self._watch(step, gradient)
+        torch.clear_autocast_cache()  # or the step would go on with the weights that this pass has cast
 
     def _gradient(self, step: Step) -> Tensor:
         """D of all parameters, end to end; the pass moves copies of BatchNorm's statistics, and not the network's."""

@@ -7,16 +7,26 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
+from reprise.learners.der import DER
+from reprise.learners.derpp import DERpp
+from reprise.learners.derpp_ace import DERppACE
 from reprise.learners.er import ER
 from reprise.learners.er_ace import ERACE
 from reprise.learners.joint import Joint
 from reprise.learners.learner import Learner, Setting
 from reprise.learners.none import NoReplay
+from reprise.learners.ocm import OCM
+from reprise.learners.refresh import Refresh
 from reprise.nets import Network
 
 LEARNERS: dict[str, type[Learner]] = {
     "er": ER,
     "er-ace": ERACE,
+    "der": DER,
+    "der++": DERpp,
+    "der++-ace": DERppACE,
+    "refresh": Refresh,
+    "ocm": OCM,
     "none": NoReplay,
     "joint": Joint,
 }

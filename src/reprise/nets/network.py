@@ -25,3 +25,7 @@ class Network(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         logits: Tensor = self.fc(self.features(x))
         return logits
+
+    def each(self, batches: list[Tensor]) -> list[Tensor]:
+        """The logits of several batches, each passed by itself: BatchNorm sees them one at a time."""
+        return [self(batch) for batch in batches]

@@ -55,8 +55,9 @@ def save(run: Run, folder: Path) -> Path:
             os.replace(scratch, target)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
-        for old in sorted(found(folder))[:-KEPT]:
-            shutil.rmtree(old, ignore_errors=True)
+        older = [path for path in sorted(found(folder)) if path <= target]
+        for path in set(found(folder)) - set(older[-KEPT:]):  # a later one is damaged, or this run would be further on
+            shutil.rmtree(path, ignore_errors=True)
     except Exception as error:  # safetensors has errors of its own for a disk that is full
         why = getattr(error, "strerror", None) or str(error)
         left = max(found(folder), default=None)
@@ -74,7 +75,7 @@ def found(folder: Path) -> Iterator[Path]:
 
 def clear(folder: Path) -> None:
     """Remove the checkpoints of a run that has its record."""
-    for path in list(found(folder)):
+    for path in [*found(folder), *_broken_off(folder)]:
         shutil.rmtree(path, ignore_errors=True)
     with contextlib.suppress(OSError):  # something else is in there
         folder.rmdir()
@@ -93,13 +94,19 @@ def load(run: Run, folder: Path, warn: Callable[[str], None] | None = None) -> b
             run.load_state_dict(state)
         except (ValueError, RuntimeError, KeyError) as error:
             raise ValueError(f"the checkpoint {path} does not fit: {error}") from error
+        for scratch in _broken_off(folder):
+            shutil.rmtree(scratch, ignore_errors=True)
         return True
     return False
 
 
+def _broken_off(folder: Path) -> Iterator[Path]:
+    """What processes left that were killed while they wrote."""
+    return folder.glob(".step-*.part")
+
+
 def _read(path: Path, config: TrainRun) -> dict[str, Any]:
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
+    import safetensors.torch
 
     record = unsealed(read_json(path / "state.json"), FORMAT)
     mine = {**config.configuration(), "seed": config.seed}
@@ -111,10 +118,12 @@ def _read(path: Path, config: TrainRun) -> dict[str, Any]:
                 f"{mine.get(name)!r}; give another --out, or the same settings"
             )
     try:
-        if _checksum(path / "state.safetensors") != record["tensors"]:
+        # Read, not mapped: a run must not go on living in a file that is about to be removed.
+        content = (path / "state.safetensors").read_bytes()
+        if hashlib.sha256(content).hexdigest() != record["tensors"]:
             raise Damaged("its tensors do not match their checksum")
-        tensors = load_file(path / "state.safetensors")
-    except (OSError, SafetensorError) as error:
+        tensors = safetensors.torch.load(content)
+    except (OSError, safetensors.SafetensorError) as error:
         raise Damaged(f"its tensors cannot be read: {error}") from None
     unpacked: dict[str, Any] = _unpack(record["state"], tensors)
     return unpacked

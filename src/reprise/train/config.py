@@ -20,6 +20,11 @@ from reprise.train.scoring import MODES, VIRTUAL_LOSSES
 
 PRECISIONS = ("fp32", "tf32", "bf16")
 OPTIMIZERS = ("sgd", "adam")
+_WHOLE = {
+    **dict.fromkeys(("buffer", "width", "batch", "tasks", "size", "per_class", "test_per_class", "ema"), 1),
+    **dict.fromkeys(("replay", "evaluate_every"), 0),
+}
+_REAL = ("imbalance", "disjoint", "blur", "holdout", "lr", "momentum", "weight_decay")
 
 
 @dataclass(frozen=True)
@@ -77,21 +82,14 @@ class TrainRun:
         kind = find_learner(self.learner)
         given = {
             "hyper": MappingProxyType(hyperparameters(self.learner, self.hyper)),
-            "imbalance": float(number(self.imbalance, "imbalance")),
             "augment": ("crop" if self.dataset == "glyphs" else "crop+flip") if self.augment is None else self.augment,
             **{name: value for name, value in asdict(kind.descent).items() if getattr(self, name) is None},
         }
-        for name, value in given.items():
+        for name, value in {**given, **_plain({**vars(self), **given})}.items():
             object.__setattr__(self, name, value)
         self._check(kind)
 
     def _check(self, kind: type[Learner]) -> None:
-        check_seed(self.seed)
-        for name, least in [("replay", 0), ("width", 1), ("ema", 1), ("evaluate_every", 0)]:
-            whole(getattr(self, name), name.replace("_", " "), least)
-        for name in ("size", "per_class", "test_per_class"):
-            if getattr(self, name) is not None:
-                whole(getattr(self, name), name.replace("_", " "), 1)
         for name, allowed in [
             ("head", tuple(HEADS)),
             ("optimizer", OPTIMIZERS),
@@ -104,8 +102,12 @@ class TrainRun:
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {getattr(self, name)!r}")
         for name in ("lr", "momentum", "weight_decay"):
-            if number(getattr(self, name), name) < 0:
+            if getattr(self, name) < 0:
                 raise ValueError(f"{name} must be 0 or more, got {getattr(self, name)}")
+        if self.holdout is not None and not 0 < self.holdout < 1:
+            raise ValueError(f"holdout must be a share between 0 and 1, got {self.holdout}")
+        if not isinstance(self.pretrained, bool):
+            raise TypeError(f"pretrained must be True or False, got {self.pretrained!r}")
         if self.optimizer == "adam" and self.momentum:
             raise ValueError(f"momentum is for sgd; adam has its own, got momentum={self.momentum}")
         self.stream_options  # noqa: B018 - checks its values
@@ -115,6 +117,8 @@ class TrainRun:
                 f"learner {self.learner!r} takes {kind.draws} replay batches a step; {self.retrieval!r} chooses one, "
                 "for a learner that takes one"
             )
+        if self.scored and not self.lr:
+            raise ValueError(f"lr must be above 0 for {self.retrieval!r}, which looks at a step of that size, got 0")
 
     @property
     def scored(self) -> bool:
@@ -158,3 +162,18 @@ class TrainRun:
 
     def __hash__(self) -> int:
         return hash(self.identity)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return TrainRun.from_configuration, (self.configuration(), self.seed)  # a read-only mapping cannot be pickled
+
+
+def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """All settings that are numbers, checked, as Python's own: 1 and 1.0 and NumPy's ones are the same run."""
+    plain: dict[str, Any] = {"seed": check_seed(settings["seed"])}
+    for name, least in _WHOLE.items():
+        if settings[name] is not None:
+            plain[name] = whole(settings[name], name.replace("_", " "), least)
+    for name in _REAL:
+        if settings[name] is not None:
+            plain[name] = number(settings[name], name)
+    return plain

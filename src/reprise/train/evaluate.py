@@ -14,12 +14,8 @@ _BATCH = {"cpu": 250, "cuda": 2000}
 
 
 @contextlib.contextmanager
-def precision(name: str, device: torch.device) -> Iterator[None]:
-    """Within it forward passes run in this precision: fp32, tf32 (fp32 on a CPU) or bf16."""
-    if name == "bf16":
-        with torch.autocast(device.type, torch.bfloat16):
-            yield
-        return
+def arithmetic(name: str) -> Iterator[None]:
+    """Within it, forward and backward passes alike, products are rounded to TF32 if the precision is tf32, else not."""
     before = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = name == "tf32"
     try:
@@ -28,18 +24,24 @@ def precision(name: str, device: torch.device) -> Iterator[None]:
         torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = before
 
 
+def forward_precision(name: str, device: torch.device) -> torch.autocast:
+    """For forward passes alone: bf16 where torch deems it safe, if the precision is bf16."""
+    return torch.autocast(device.type, torch.bfloat16, enabled=name == "bf16")
+
+
 @torch.no_grad()
 def correct_per_class(net: nn.Module, pixels: Pixels, ids: Tensor, classes: int, name: str = "fp32") -> Tensor:
     """For each class, how many of the images `ids` of it the network names; every class may be named."""
-    was_training = net.training
+    modes = [(module, module.training) for module in net.modules()]
     net.eval()
     correct = torch.zeros(classes, dtype=torch.int64, device=pixels.device)
     try:
-        with precision(name, pixels.device):
+        with arithmetic(name), forward_precision(name, pixels.device):
             for part in torch.split(ids, _BATCH.get(pixels.device.type, 1000)):
                 found = net(pixels.normalised(pixels.gather(part))).argmax(1)
                 labels = pixels.labels[part]
                 correct.index_add_(0, labels, (found == labels).long())
     finally:
-        net.train(was_training)
+        for module, training in modes:
+            module.training = training
     return correct

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -17,6 +18,7 @@ from reprise.memory import Memory
 from reprise.streams import LabelStream
 from reprise.tape import Tape
 from reprise.train.augment import PAD, plan_augmentation
+from reprise.train.errors import TrainingFailed
 from reprise.train.pixels import Pixels
 from reprise.train.ranks import Ranks
 
@@ -143,6 +145,12 @@ class LiveFeed(Feed):
         self.replay = np.full_like(self.slots, -1)
         self.written = np.full_like(incoming, -1)
 
+    @property
+    def _arrivals(self) -> str:
+        """A hash of what comes in, and of all labels."""
+        content = [np.ascontiguousarray(array, "<i8").tobytes() for array in (self.rows, self.stream.labels)]
+        return hashlib.sha256(b"".join(content)).hexdigest()
+
     def step(self, number: int) -> Step:
         arrived = self._arrived(number)
         drawn = self.memory.draw(self.size, score=lambda slots: self._score(arrived, slots)).slots
@@ -153,11 +161,17 @@ class LiveFeed(Feed):
         replay = self._batch(torch.from_numpy(ids).to(self.pixels.device), self.replay_crops[number, 0])
         return replace(arrived, replay=(replay,))
 
-    def _score(self, step: Step, slots: Ids) -> Ids:
+    def _score(self, step: Step, slots: Ids) -> NDArray[np.float64]:
         ids = torch.from_numpy(self.holder[slots]).to(self.pixels.device)
         as_they_are = torch.tensor([PAD, PAD, 0], dtype=torch.int8, device=ids.device).expand(len(ids), 3)
-        scores: Ids = self.score(step, self._batch(ids, as_they_are)).double().cpu().numpy()
-        return scores
+        scores = self.score(step, self._batch(ids, as_they_are))
+        if torch.isnan(scores).any():
+            raise TrainingFailed(
+                f"in step {step.number + 1} of {len(self.rows)} a stored example's score is not a number: training "
+                "has diverged; a smaller learning rate may help"
+            )
+        values: NDArray[np.float64] = scores.double().cpu().numpy()
+        return values
 
     def close(self, step: Step) -> None:
         ids = self.rows[step.number, : self.arrivals[step.number]]
@@ -185,9 +199,11 @@ class LiveFeed(Feed):
 
     def state_dict(self) -> dict[str, Any]:
         recorded = {name: getattr(self, name).copy() for name in ("holder", "slots", "replay", "written")}
-        return {"memory": self.memory.state_dict(), **recorded}
+        return {"stream": self._arrivals, "memory": self.memory.state_dict(), **recorded}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        if state.get("stream") != self._arrivals:
+            raise ValueError("its stream is another one: the data set or the library has changed since")
         self.memory.load_state_dict(state["memory"])
         for name in ("holder", "slots", "replay", "written"):
             getattr(self, name)[...] = state[name]

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from reprise.train.errors import TrainingFailed
-from reprise.train.evaluate import precision
+from reprise.train.evaluate import arithmetic, forward_precision
 from reprise.train.metrics import Evaluations
 from reprise.train.run import Run
 
@@ -41,11 +41,12 @@ def steps(run: Run) -> Iterator[Trained]:
     learner, feed, optimizer = run.learner, run.feed, run.optimizer
     while run.step < run.steps:
         step = feed.step(run.step)  # draws before anything is stored
-        with precision(run.config.precision, run.device):
-            learner.before(step)
-            loss, logits = run.forward(step)  # one forward pass for the incoming batch, one for each replay batch
         optimizer.zero_grad(set_to_none=True)
-        loss.backward()
+        with arithmetic(run.config.precision):
+            with forward_precision(run.config.precision, run.device):
+                learner.before(step)
+                loss, logits = run.forward(step)  # a forward pass for the incoming batch, one for each replay batch
+            loss.backward()
         optimizer.step()
 
         logits = run.ranks.whole(logits.detach(), len(step.ids))
@@ -60,7 +61,10 @@ def steps(run: Run) -> Iterator[Trained]:
         run.note_bias()
         if run.step in run.due or run.step % _LOOK_EVERY.get(run.device.type, 100) == 0:
             check_loss(run)
-        evaluations = run.evaluate() if run.step in run.due else None
+        evaluations = None
+        if run.step in run.due:
+            check_weights(run)
+            evaluations = run.evaluate()
         yield Trained(run.step, len(step.ids), value, evaluations)
 
 
@@ -73,3 +77,13 @@ def check_loss(run: Run) -> None:
             f"the loss of step {first + 1} of {run.steps} is {float(run.losses[first])}: training has diverged; "
             f"a smaller learning rate than {run.config.lr:g} may help"
         )
+
+
+def check_weights(run: Run) -> None:
+    """A step of finite loss can still overflow the weights, and these are worth neither a test nor a checkpoint."""
+    for name, value in run.learner.state_dict().items():
+        if not torch.isfinite(value).all():
+            raise TrainingFailed(
+                f"after step {run.step} of {run.steps} {name} is not finite: training has diverged; "
+                f"a smaller learning rate than {run.config.lr:g} may help"
+            )

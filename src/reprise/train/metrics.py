@@ -289,7 +289,7 @@ def _mean(values: Floats) -> float | None:
 
 def _table(value: ArrayLike, name: str, kind: str, axes: int) -> NDArray[Any]:
     """A copy of `value` as int64 or bool, if that is what it holds."""
-    array = np.array(value)
+    array = np.asarray(value)
     letters, dtype = ("iu", np.int64) if kind == "integers" else ("b", np.bool_)
     if array.size and array.dtype.kind not in letters:
         raise TypeError(f"{name} must hold {kind}, got {array.dtype}")

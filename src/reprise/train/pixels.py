@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
+from typing import Any
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -19,7 +22,7 @@ class Pixels:
 
     def __init__(self, images: ImageSet, device: torch.device) -> None:
         self.device = device
-        self.labels = torch.from_numpy(images.labels).to(device)
+        self.labels = _tensor(images.labels).to(device)
         self.mapped = images.images if isinstance(images.images, np.memmap) else None
         self.images = torch.empty(0) if self.mapped is not None else _tensor(images.images).to(device)
         self.shift = 255 * torch.tensor(images.mean, device=device)
@@ -43,13 +46,10 @@ class Pixels:
         return ((pixels.float() - self.shift) * self.scale).permute(0, 3, 1, 2)
 
 
-def _tensor(array: NDArray[np.uint8]) -> Tensor:
-    """The array as a tensor that shares its memory, read-only arrays included: nothing here writes to it."""
-    if array.flags.writeable:
+def _tensor(array: NDArray[Any]) -> Tensor:
+    """The array as a tensor that shares its memory; one that runs backwards is copied, for no tensor can."""
+    if any(stride < 0 for stride in array.strides):
+        array = np.ascontiguousarray(array)
+    with warnings.catch_warnings():  # of arrays that are read-only: nothing here writes to them
+        warnings.filterwarnings("ignore", "The given NumPy array is not writable")
         return torch.from_numpy(array)
-    view = array.view()
-    try:
-        view.setflags(write=True)
-    except ValueError:  # its base belongs to somebody who forbids writing
-        view = array.copy()
-    return torch.from_numpy(view)

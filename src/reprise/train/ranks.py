@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import torch
 import torch.distributed as dist
 from torch import Tensor
@@ -27,7 +29,7 @@ class Ranks:
 
     @property
     def first(self) -> bool:
-        """Whether this process is the one that writes files and evaluates."""
+        """Whether this process is the one that writes files."""
         return self.rank == 0
 
     def part(self, count: int, device: torch.device) -> tuple[slice, Tensor]:
@@ -55,6 +57,12 @@ class Ranks:
     def mean(self, value: Tensor) -> Tensor:
         """The mean over processes."""
         return value if self.world == 1 else self.total(value.clone()) / self.world
+
+    def follow(self, tensors: Iterable[Tensor]) -> None:
+        """Take over the first process's values."""
+        if self.world > 1:
+            for tensor in tensors:
+                dist.broadcast(tensor, 0)
 
     def total(self, values: Tensor) -> Tensor:
         """The sum over processes."""

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import platform
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from reprise import __version__
 from reprise.files import Damaged, Record, read_json, sealed, unsealed, write_json
+from reprise.streams import LabelStream
 from reprise.tape import Tape
 from reprise.train.config import TrainRun
 from reprise.train.diagnostics import bias_displacement, telemetry
@@ -22,49 +25,80 @@ from reprise.train.run import Run
 FORMAT = "reprise-record/1"
 
 
-def make_record(run: Run, timings: dict[str, float]) -> Record:
+@dataclass(frozen=True)
+class Finished:
+    """What a finished run leaves, whoever ran it."""
+
+    config: TrainRun
+    stream: LabelStream
+    tape: Tape
+    evaluations: dict[str, Evaluations]  # by read-out
+    losses: NDArray[np.float32]  # of every step
+    hits: NDArray[np.int64]  # incoming examples named before they were learned, by step
+    biases: NDArray[np.float32] | None  # of the head before the first step and after each, if it has any
+    device: str
+    processes: int = 1
+    audit: dict[str, Any] | None = None  # of the tape, if it is known already
+
+    @classmethod
+    def of(cls, run: Run) -> Finished:
+        """What this run leaves."""
+        cuda = run.device.type == "cuda"
+        return cls(
+            config=run.config,
+            stream=run.stream,
+            tape=run.feed.tape(),
+            evaluations=run.evaluations(),
+            losses=run.losses.cpu().numpy(),
+            hits=run.hits.cpu().numpy(),
+            biases=None if run.biases is None else run.biases.cpu().numpy(),
+            device=torch.cuda.get_device_name(run.device) if cuda else f"CPU, {torch.get_num_threads()} threads",
+            processes=run.ranks.world,
+        )
+
+
+def make_record(run: Run | Finished, timings: dict[str, float]) -> Record:
     """The record of a finished run. All but `provenance` and `timings` is the same whenever the run is repeated."""
-    tape, evaluations = run.feed.tape(), run.evaluations()
-    hits, sizes = run.hits.cpu().numpy(), np.diff(run.stream.offsets)
-    one = evaluations["ema"]
+    done = Finished.of(run) if isinstance(run, Run) else run
+    stream, one = done.stream, done.evaluations["ema"]
+    sizes = np.diff(stream.offsets)
     record: Record = {
         "format": FORMAT,
-        "identity": run.config.identity,
-        "configuration": run.config.configuration(),
-        "seed": run.config.seed,
-        "split": "validation" if run.config.validation else "test",
+        "identity": done.config.identity,
+        "configuration": done.config.configuration(),
+        "seed": done.config.seed,
+        "split": "validation" if done.config.validation else "test",
         "stream": {
-            "name": run.stream.title,
-            "steps": run.steps,
-            "examples": len(run.stream.ids),
-            "boundaries": run.stream.boundaries.tolist(),
-            "task_of_class": run.stream.task_of_class.tolist(),
-            "counts": run.stream.counts.tolist(),
+            "name": stream.title,
+            "steps": len(stream),
+            "examples": len(stream.ids),
+            "boundaries": stream.boundaries.tolist(),
+            "task_of_class": stream.task_of_class.tolist(),
+            "counts": stream.counts.tolist(),
         },
-        "tape": tape.hash,
-        "metrics": {name: summary(found) for name, found in evaluations.items()},
+        "tape": done.tape.hash,
+        "metrics": {name: summary(found) for name, found in done.evaluations.items()},
         "prequential": {
-            "accuracy": prequential(hits, sizes),
-            "by_task": [_plain(value) for value in prequential_by_task(hits, sizes, run.stream.boundaries)],
+            "accuracy": prequential(done.hits, sizes),
+            "by_task": [_plain(value) for value in prequential_by_task(done.hits, sizes, stream.boundaries)],
         },
         "evaluations": {
             "steps": one.steps.tolist(),
             "boundary": one.boundary.tolist(),
             "test_counts": one.counts.tolist(),
-            "accuracies": {name: _accuracies(found) for name, found in evaluations.items()},
+            "accuracies": {name: _accuracies(found) for name, found in done.evaluations.items()},
         },
-        "audit": telemetry(tape),
-        "diagnostics": _diagnostics(run, tape),
-        "final_loss": float(run.losses[-1]),
-        "provenance": provenance(run),
+        "audit": telemetry(done.tape) if done.audit is None else done.audit,
+        "diagnostics": _diagnostics(done),
+        "final_loss": float(done.losses[-1]),
+        "provenance": _provenance(done),
         "timings": timings,
     }
     return sealed(record)
 
 
-def provenance(run: Run) -> dict[str, Any]:
+def _provenance(done: Finished) -> dict[str, Any]:
     """How, by what and on what a run was made."""
-    cuda = run.device.type == "cuda"
     return {
         "command": ["reprise", *sys.argv[1:]],
         "reprise": __version__,
@@ -72,8 +106,8 @@ def provenance(run: Run) -> dict[str, Any]:
         "numpy": np.__version__,
         "torch": torch.__version__,
         "machine": f"{platform.system()} {platform.machine()}",
-        "device": torch.cuda.get_device_name(run.device) if cuda else f"CPU, {torch.get_num_threads()} threads",
-        "processes": run.ranks.world,
+        "device": done.device,
+        "processes": done.processes,
     }
 
 
@@ -85,10 +119,10 @@ def _plain(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
 
 
-def _diagnostics(run: Run, tape: Tape) -> dict[str, Any]:
-    if run.biases is None:
+def _diagnostics(done: Finished) -> dict[str, Any]:
+    if done.biases is None:
         return {}
-    return {"bias_displacement": bias_displacement(tape, run.biases.cpu().double().numpy()).to_dict()}
+    return {"bias_displacement": bias_displacement(done.tape, done.biases.astype(np.float64)).to_dict()}
 
 
 def read_record(path: Path, run: TrainRun) -> Record | None:

@@ -22,7 +22,7 @@ from reprise.streams import LabelStream, from_labels, label_stream
 from reprise.streams.datasets import DATASETS, tail_name
 from reprise.tape import plan
 from reprise.train.config import TrainRun
-from reprise.train.evaluate import correct_per_class, precision
+from reprise.train.evaluate import arithmetic, correct_per_class, forward_precision
 from reprise.train.feed import Feed, LiveFeed, TapeFeed
 from reprise.train.metrics import Evaluations
 from reprise.train.pixels import Pixels
@@ -54,6 +54,11 @@ class Images:
         ]
         return cls(_first(parts[0], run.per_class), _first(parts[1], run.test_per_class))
 
+    @staticmethod
+    def source(run: TrainRun) -> tuple[object, ...]:
+        """What decides which images a run needs."""
+        return run.dataset, run.size, run.holdout, run.per_class, run.test_per_class
+
 
 def _first(images: ImageSet, each: int | None) -> ImageSet:
     """The first `each` images of every class."""
@@ -77,6 +82,12 @@ def make_stream(run: TrainRun, labels: NDArray[np.int64]) -> LabelStream:
         order = Random(run.seed, "joint order").permutation(len(stream.ids))
         stream = replace(stream, ids=stream.ids[order])
     return stream
+
+
+def due_steps(stream: LabelStream, every: int) -> set[int]:
+    """How many steps are done when the read-outs are tested: at task boundaries, and `every` so many steps if not 0."""
+    between = range(every, len(stream) + 1, every) if every else ()
+    return {step for step in (*stream.boundaries.tolist(), *between) if step}
 
 
 class Run:
@@ -114,7 +125,7 @@ class Run:
         run, classes = self.config, self.classes
         assert run.augment is not None
         memory, size = run.memory(), run.replay if run.draws else 0
-        if not run.scored or not size:
+        if not run.scored:
             tape = plan(self.stream, memory, size)
             return TapeFeed(tape, self.pixels, classes, run.seed, run.augment, self.ranks)
         if self.ranks.world > 1:
@@ -127,7 +138,7 @@ class Run:
             return self.learner
         if not self.learner.parallel:
             raise ValueError(f"learner {self.config.learner!r} cannot share its steps; train it in one process")
-        # Buffers stay each process's own: BatchNorm normalises each part by itself, and the first process's are kept.
+        # Buffers stay each process's own: BatchNorm normalises each part by itself. The first's are tested and kept.
         return DistributedDataParallel(self.learner, broadcast_buffers=False)
 
     def _begin(self, images: Images) -> None:
@@ -139,11 +150,12 @@ class Run:
         self.note_bias()
         kept = self.stream.heldout if self.config.validation else np.arange(len(images.test))
         self.test_labels = (images.train if self.config.validation else images.test).labels[kept]
+        if (named := int(self.test_labels.max(initial=0)) + 1) > self.classes:
+            raise ValueError(f"the test images are of {named} classes, the training images of {self.classes}")
         self.test_ids = torch.from_numpy(np.array(kept)).to(device)
         self.test_counts = np.bincount(self.test_labels, minlength=self.classes)
-        every = self.config.evaluate_every
         self.boundaries = set(self.stream.boundaries.tolist())
-        self.due = {step for step in range(1, steps + 1) if step in self.boundaries or (every and step % every == 0)}
+        self.due = due_steps(self.stream, self.config.evaluate_every)
         self.evaluated: list[int] = []
         self.seen: list[NDArray[np.bool_]] = []
         self.correct: dict[str, list[NDArray[np.int64]]] = {name: [] for name in READOUTS}
@@ -171,7 +183,7 @@ class Run:
     def _score(self, step: Step, candidates: Any) -> Tensor:
         run = self.config
         assert run.lr is not None
-        with precision(run.precision, self.device):
+        with arithmetic(run.precision), forward_precision(run.precision, self.device):
             return interference(self.learner, step, candidates, lr=run.lr, loss=run.virtual_loss, mode=run.scoring)
 
     def evaluate(self) -> dict[str, Evaluations]:
@@ -180,7 +192,8 @@ class Run:
         arrived[self.stream.labels[self.stream.ids[: self.stream.offsets[self.step]]]] = True
         ids = self.test_ids[torch.from_numpy(arrived[self.test_labels]).to(self.device)]
         for name, net in (("ema", self.readout.net), ("live", self.net)):
-            # In data-parallel training every process tests a part.
+            # In data-parallel training every process tests a part, with the statistics that the first will save.
+            self.ranks.follow(net.buffers())
             mine = ids[self.ranks.rank :: self.ranks.world]
             correct = correct_per_class(net, self.test, mine, self.classes, self.config.precision)
             self.correct[name].append(self.ranks.total(correct).cpu().numpy())

@@ -10,14 +10,17 @@ from pathlib import Path
 import torch
 
 from reprise.files import Record, write_whole
+from reprise.specs import whole
 from reprise.train import checkpoint
 from reprise.train.config import TrainRun
 from reprise.train.errors import TrainingFailed
-from reprise.train.loop import Trained, check_loss, steps
+from reprise.train.loop import Trained, check_loss, check_weights, steps
 from reprise.train.record import make_record, read_record, write_record
 from reprise.train.run import Images, Run
 
 Watch = Callable[[Run, Trained], None]
+RESULTS = ("tape.safetensors", "ema.safetensors", "live.safetensors", "record.json")
+"""What a finished run leaves in its folder."""
 
 
 def train(
@@ -45,8 +48,10 @@ def train(
             ...
         record = make_record(run, timings={})
     """
+    whole(checkpoint_every, "checkpoint every", 0)
     folder = None if out is None else Path(out)
     if folder is not None and (done := read_record(folder / "record.json", config)) is not None:
+        _tidy(folder)  # it may have been killed just after the record was written
         return done
     started = time.perf_counter()
     run = Run(config, images or Images.load(config, data), device)
@@ -66,6 +71,7 @@ def train(
         due = trained.evaluations is not None or (checkpoint_every and trained.step % checkpoint_every == 0)
         if kept is not None and due and run.ranks.first:
             check_loss(run)
+            check_weights(run)
             checkpoint.save(run, kept)
     ended = time.perf_counter()
     seconds = {"prepare": round(prepared - started, 3), "train": round(ended - prepared, 3), "steps": run.step - first}
@@ -73,8 +79,16 @@ def train(
     if folder is not None and run.ranks.first:
         _keep(run, folder)
         write_record(folder / "record.json", record)
-        checkpoint.clear(folder / "checkpoints")
+        _tidy(folder)
     return record
+
+
+def _tidy(folder: Path) -> None:
+    """Remove what only an unfinished run needs, and what was left half written when one was killed."""
+    checkpoint.clear(folder / "checkpoints")
+    for name in RESULTS:
+        for scratch in folder.glob(f".{name}.*.part"):
+            scratch.unlink(missing_ok=True)
 
 
 def _make(folder: Path) -> None:

@@ -1,0 +1,266 @@
+"""What a person sees of a run while it trains, and when it has ended."""
+
+from __future__ import annotations
+
+import sys
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from reprise.train import Run, Trained
+
+EVERY = 0.25  # seconds between two looks at a run: a look waits for the device
+SMOOTHED = 50  # steps whose mean is the loss that is shown
+NOTHING = "–"
+METRICS = {
+    "final": "final task-mean accuracy",
+    "boundary_mean": "mean task-boundary accuracy",
+    "any_time": "average any-time accuracy",
+    "worst_case": "worst-case accuracy",
+    "backward_transfer": "backward transfer",
+    "forgetting": "forgetting",
+    "head": "frequent classes",
+    "mid": "middling classes",
+    "tail": "rare classes",
+    "macro": "class-mean accuracy",
+}
+
+
+@dataclass(frozen=True)
+class Moment:
+    """How far a run has come."""
+
+    step: int
+    steps: int
+    task: int
+    tasks: int
+    loss: float
+    tested: int = 0
+    """Steps done when it was last tested; 0 before the first time."""
+    accuracy: Mapping[str, float | None] | None = None
+    """Task-mean accuracy by read-out, when it was last tested."""
+    rate: float | None = None
+    """Steps a second."""
+    passed: float = 0.0
+    """Seconds since its first step here."""
+
+    @property
+    def left(self) -> str:
+        """The time that it will still take, or took."""
+        if self.step == self.steps:
+            return f"{duration(self.passed)} in all"
+        return "" if not self.rate else f"{duration((self.steps - self.step) / self.rate)} left"
+
+    @property
+    def speed(self) -> str:
+        return "" if not self.rate else f"{self.rate:.{0 if self.rate >= 10 else 1}f} steps/s"
+
+    @property
+    def line(self) -> str:
+        parts = [f"task {self.task} of {self.tasks}", f"step {self.step} of {self.steps}", f"loss {self.loss:.2f}"]
+        if self.accuracy is not None:
+            parts.append("accuracy " + " ".join(f"{name} {per_cent(found)}" for name, found in self.accuracy.items()))
+        return " · ".join([*parts, *filter(None, (self.speed, self.left))])
+
+
+class Screen(ABC):
+    """Where moments are shown."""
+
+    @abstractmethod
+    def due(self, boundary: bool) -> bool:
+        """Whether to show this moment."""
+
+    @abstractmethod
+    def show(self, moment: Moment) -> None: ...
+
+    @abstractmethod
+    def reading(self, done: int, whole: int) -> None:
+        """So many images have been read."""
+
+    @abstractmethod
+    def say(self, sentence: str) -> None:
+        """Print a line that stays."""
+
+
+class Lines(Screen):
+    """Plain lines, one for every task."""
+
+    def due(self, boundary: bool) -> bool:
+        return boundary
+
+    def show(self, moment: Moment) -> None:
+        self.say(moment.line)
+
+    def reading(self, done: int, whole: int) -> None:
+        pass
+
+    def say(self, sentence: str) -> None:
+        print(sentence, file=sys.stderr, flush=True)
+
+
+class Terminal(Screen):
+    """A few lines that change in place and vanish at the end."""
+
+    def __init__(self, about: str, live: Live, clock: Callable[[], float] = time.monotonic) -> None:
+        self.about = about
+        self.live = live
+        self.clock = clock
+        self.last = -EVERY
+
+    def due(self, boundary: bool) -> bool:
+        """At a boundary always: the device has been waited for anyway."""
+        now = self.clock()
+        if not boundary and now - self.last < EVERY:
+            return False
+        self.last = now
+        return True
+
+    def show(self, moment: Moment) -> None:
+        self.live.update(picture(self.about, moment), refresh=True)
+
+    def reading(self, done: int, whole: int) -> None:
+        if self.due(boundary=done == whole):
+            bar = _row("reading images", done, whole, f"{done:,} of {whole:,}")
+            self.live.update(Group(Text(self.about, style="dim"), bar), refresh=True)
+
+    def say(self, sentence: str) -> None:
+        self.live.console.print(Text(sentence), soft_wrap=True)
+
+
+class Watch:
+    """Called after every step, shows on a screen how far the run has come."""
+
+    def __init__(self, screen: Screen, clock: Callable[[], float] = time.monotonic) -> None:
+        self.screen = screen
+        self.clock = clock
+        self.begun: tuple[int, float] | None = None
+        self.tested = 0
+        self.accuracy: dict[str, float | None] | None = None
+
+    def __call__(self, run: Run, trained: Trained) -> None:
+        if self.begun is None:
+            self.begun = (trained.step, self.clock())
+            if trained.step > 1:
+                self.screen.say(f"goes on after step {trained.step - 1} of {run.steps}")
+        if trained.evaluations is not None:
+            from reprise.train.metrics import final
+
+            self.tested = trained.step
+            self.accuracy = {name: final(found) for name, found in trained.evaluations.items()}
+        if self.screen.due(trained.step in run.boundaries):
+            self.screen.show(self._moment(run, trained.step))
+
+    def _moment(self, run: Run, step: int) -> Moment:
+        assert self.begun is not None
+        loss = float(run.losses[max(0, step - SMOOTHED) : step].mean())  # waits for the device
+        first, start = self.begun
+        passed = self.clock() - start
+        ends = run.stream.boundaries
+        return Moment(
+            step,
+            run.steps,
+            int(np.searchsorted(ends, step)) + 1,
+            len(ends),
+            loss,
+            self.tested,
+            self.accuracy,
+            (step - first) / passed if step > first and passed > 0 else None,
+            passed,
+        )
+
+
+@contextmanager
+def screen(about: str) -> Iterator[Screen]:
+    """A screen on standard error: one that changes in place on a terminal, plain lines elsewhere."""
+    console = Console(stderr=True, highlight=False)
+    if not sys.stderr.isatty() or console.is_dumb_terminal:
+        lines = Lines()
+        lines.say(about)
+        yield lines
+        return
+    with Live(Text(about, style="dim"), console=console, auto_refresh=False, transient=True) as live:
+        yield Terminal(about, live)
+
+
+def picture(about: str, moment: Moment) -> Group:
+    """A moment as the terminal shows it."""
+    whole = f"{moment.steps:,}"
+    done = f"step {moment.step:>{len(whole)},} of {whole}"  # as wide at every step, so that the bar stands still
+    bar = _row(f"task {moment.task} of {moment.tasks}", moment.step, moment.steps, done, moment.left)
+    figures = Text.assemble(("loss ", "dim"), (f"{moment.loss:.2f}", "bold"), no_wrap=True, overflow="ellipsis")
+    if moment.speed:
+        figures.append(f"   {moment.speed}", "dim")
+    if moment.accuracy is not None:
+        figures.append("   accuracy", "dim")
+        for name, found in moment.accuracy.items():
+            figures.append(f" {name} ", "dim").append(per_cent(found), "bold")
+        figures.append(f" after step {moment.tested:,}", "dim")
+    return Group(Text(about, style="dim", no_wrap=True, overflow="ellipsis"), bar, figures)
+
+
+def _row(what: str, done: int, whole: int, *more: str) -> Table:
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(no_wrap=True)
+    grid.add_column(min_width=4, max_width=40)
+    bar = ProgressBar(whole, done, complete_style="cyan", finished_style="cyan")
+    for _ in more:
+        grid.add_column(no_wrap=True)
+    grid.add_row(what, bar, *more)
+    return grid
+
+
+def results(record: Mapping[str, Any]) -> RenderableType:
+    """What a run came to: every metric for both read-outs, and how long classes waited."""
+    metrics = record["metrics"]
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table.add_column("per cent" if record["split"] == "test" else "per cent, validation", no_wrap=True)
+    for name in metrics:
+        table.add_column(name, justify="right", no_wrap=True)
+    for key, what in METRICS.items():
+        style = "bold" if key == "final" else None
+        table.add_row(
+            what, *(_figure(found[key], signed=key == "backward_transfer") for found in metrics.values()), style=style
+        )
+    before = f"Prequential accuracy: {per_cent(record['prequential']['accuracy'])}."
+    return Group(table, Text(), Text(before), Text(waiting(record["audit"])))
+
+
+def waiting(audit: Mapping[str, Any]) -> str:
+    """How long classes waited, in one line."""
+    if audit["mean"] is None:
+        return "Nothing came back by replay."
+    over = audit["violations"]
+    return (
+        f"A class waited {audit['mean']:.1f} steps on average, {audit['p99']:.0f} at p99, "
+        f"{audit['max']} at most; {over} {'gap' if over == 1 else 'gaps'} above the bound."
+    )
+
+
+def per_cent(share: float | None) -> str:
+    """A share in per cent, with one digit after the point."""
+    return NOTHING if share is None else f"{100 * share:.1f} %"
+
+
+def _figure(share: float | None, *, signed: bool) -> str:
+    return NOTHING if share is None else f"{100 * share:{'+' if signed else ''}.2f}"
+
+
+def duration(seconds: float) -> str:
+    """A time as one says it: '9 s', '3 min 20 s', '2 h 5 min'."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"

@@ -1,0 +1,208 @@
+"""The demo's page, pictures and sentences: faithful to the numbers, whatever they are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from html.parser import HTMLParser
+from typing import Any
+
+import numpy as np
+import pytest
+
+from reprise.lab.audits import AuditRun
+from reprise.report import demo_figures
+from reprise.report.demo_page import page
+from reprise.report.demo_result import Arm, Outcome
+
+VOID = {"meta", "br", "img", "link", "hr", "input"}
+TASK_OF_CLASS = [0, 0, 1, 1]
+TEST_COUNTS = [10, 30, 20, 20]
+
+
+def record(retrieval: str, final: float | None) -> dict[str, Any]:
+    """As much of a record as the demo reads, of two tasks with two classes each."""
+    rows = [[0.5, 0.1, None, None], [0.2, 0.4, 1.0, 0.5]]
+    return {
+        "configuration": {
+            "retrieval": retrieval,
+            "replay": 4,
+            "tasks": 2,
+            "storage": "reservoir",
+            "buffer": 500,
+            "learner": "er-ace",
+            "width": 8,
+            "batch": 10,
+        },
+        "stream": {
+            "name": "<glyphs> (batch=10)",
+            "examples": 6000,
+            "task_of_class": TASK_OF_CLASS,
+            "counts": [5, 5, 5, 5],
+        },
+        "metrics": {"ema": {"final": final}, "live": {"final": None if final is None else final / 2}},
+        "evaluations": {
+            "boundary": [True, True],
+            "test_counts": TEST_COUNTS,
+            "accuracies": {"ema": rows, "live": rows},
+        },
+    }
+
+
+def arm(retrieval: str, finals: Mapping[int, float | None]) -> Arm:
+    audits = {seed: AuditRun(retrieval, classes=20, steps=120, replay=4, seed=seed).run() for seed in finals}
+    return Arm(retrieval, {seed: record(retrieval, final) for seed, final in finals.items()}, audits)
+
+
+def outcome(base: Sequence[float | None], more: Sequence[float | None]) -> Outcome:
+    return Outcome(arm("iid", dict(enumerate(base))), arm("rpr", dict(enumerate(more))))
+
+
+BETTER = outcome([0.20, 0.22, 0.21], [0.25, 0.26, 0.27])
+WORSE = outcome([0.25, 0.26, 0.27], [0.20, 0.22, 0.21])
+UNCLEAR = outcome([0.20, 0.22, 0.21], [0.25, 0.18, 0.23])
+SLIGHT = outcome([0.200, 0.220, 0.210], [0.2025, 0.2226, 0.2127])
+MISSING = outcome([0.20, 0.22, None], [0.25, 0.26, 0.27])
+ALL = {"better": BETTER, "worse": WORSE, "unclear": UNCLEAR, "slight": SLIGHT, "missing": MISSING}
+
+
+class Reader(HTMLParser):
+    """Checks that tags close in order, and gathers text and attributes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.attributes += attrs
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.attributes += attrs
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] != "style":
+            self.text += data
+
+
+def read(text: str) -> Reader:
+    reader = Reader()
+    reader.feed(text)
+    reader.close()
+    assert reader.open == []
+    return reader
+
+
+def test_curve_is_the_mean_over_tasks_of_what_was_named() -> None:
+    # After task 0: (0.5·10 + 0.1·30) / 40 = 0.2. After task 1: task 0 has (2 + 12) / 40 = 0.35, task 1 0.75.
+    curves = BETTER.arm.curves()
+    assert curves.shape == (3, 2)
+    assert curves[0] == pytest.approx([0.2, (0.35 + 0.75) / 2])
+
+
+def test_waits_are_those_of_the_audits() -> None:
+    base, more = BETTER.base, BETTER.arm
+    audits = [*base.audits.values()]
+    assert len(base.gaps) == sum(len(audit.gaps) for audit in audits)
+    assert base.tail[0] == 1
+    assert base.tail[7] == np.mean(base.gaps >= 8)
+    assert len(base.tail) == base.longest == max(audit.max or 0 for audit in audits)
+    assert (base.bound, more.bound) == (None, 9)  # 2⌈20/4⌉ − 1
+    assert more.longest <= 9 < base.longest
+    assert base.broken == np.mean([audit.violations for audit in audits]) > 0 == more.broken
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_there_are_two_sentences(name: str) -> None:
+    assert len(ALL[name].sentences) == 2
+    assert all(re.fullmatch(r"[^.]*(\.\d[^.]*)*\.", sentence) for sentence in ALL[name].sentences)
+
+
+def test_sentence_on_waits_gives_both() -> None:
+    waits = BETTER.sentences[0]
+    assert f"{BETTER.base.longest} steps under iid and {BETTER.arm.longest} under rpr (9 is proved" in waits
+    assert waits.endswith("a run under iid, none under rpr.")
+
+
+def test_sentence_on_accuracy_claims_what_was_measured() -> None:
+    better, worse, slight = (one.sentences[1] for one in (BETTER, WORSE, SLIGHT))
+    assert "Over 3 pairs of runs that differ" in better
+    assert "26.0% of test images under rpr and 21.0% under iid, +5.0 points apart" in better
+    assert "95% interval from +2.5 to +7.5: here rpr learned better (for the live network it is" in better
+    assert "−5.0 points apart" in worse
+    assert "from −7.5 to −2.5: here iid learned better (" in worse
+    assert "here rpr learned better, though by little (" in slight
+
+
+def test_interval_with_zero_claims_nothing() -> None:
+    said = UNCLEAR.sentences[1]
+    assert ": the interval includes 0, so these runs do not show which of the two learns better (" in said
+    assert "learned better" not in page(UNCLEAR, "", "")
+    for shown, verdict in ((UNCLEAR, "the interval includes 0"), (BETTER, "the interval excludes 0")):
+        assert re.findall(r"the interval \w+ 0", read(page(shown, "", "")).text) in ([verdict], [verdict] * 2)
+
+
+def test_other_read_out_is_told_beside() -> None:
+    other = BETTER.contrast("live")
+    assert other.mean == pytest.approx(0.025)
+    assert BETTER.sentences[1].endswith("(for the live network it is +2.5 points, from +1.3 to +3.7).")
+
+
+def test_missing_pair_is_named() -> None:
+    assert "Over 2 pairs of runs (b has no value for 2, where a is rpr and b is iid)" in MISSING.sentences[1]
+    assert "<td>—</td>" in page(MISSING, "", "")
+    assert MISSING.means() == pytest.approx((0.21, 0.255))  # the third run has no partner
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_page_needs_nothing_else(name: str) -> None:
+    text = page(ALL[name], "reprise demo --out '<b>&'", '0.1"', 204.6)
+    reader = read(text)
+    assert "http" not in text
+    assert "@import" not in text
+    for attribute, value in reader.attributes:
+        if attribute in ("src", "href", "xlink:href", "action"):
+            assert value is not None
+            assert value.startswith("#")
+    ids = [value for attribute, value in reader.attributes if attribute == "id"]
+    assert len(ids) == len(set(ids)) > 30
+    wanted = re.findall(r'href="#([^"]+)"|url\(#([^)]+)\)', text)
+    assert {one or other for one, other in wanted} <= set(ids)
+    assert text.count("<svg") == 3
+    assert "reprise demo --out '<b>&'" in reader.text
+    assert "<b>&'" not in text
+    assert "<glyphs>" not in text
+    assert 'Made by Reprise 0.1" in 205 seconds with' in reader.text
+    assert " ".join(ALL[name].sentences[1].split()) in reader.text
+
+
+def test_page_shows_every_pair() -> None:
+    text = read(page(BETTER, "", "")).text
+    for cell in ("20.0", "22.0", "21.0", "25.0", "26.0", "27.0", "+5.0", "+4.0", "+6.0", "+2.5 to +7.5", "8.66"):
+        assert cell in text
+    assert "+24% of iid's accuracy, so it is" in text
+    assert "so it is not" in read(page(SLIGHT, "", "")).text
+
+
+def test_light_and_dark_know_the_same_colours() -> None:
+    text = page(BETTER, "", "")
+    light, dark = (set(re.findall(r"--(\w+):#", part)) for part in text.split("@media (prefers-color-scheme:dark)")[:2])
+    assert light == dark
+    used = set(re.findall(r"var\(--(\w+)\)", text))
+    assert {"ink", "muted", "grid", "c0", "c1"} <= used <= light
+    # A colour that is drawn is one that the page knows, so that nothing is black on black.
+    assert set(re.findall(r"(?:fill|stroke): ?(#[0-9a-f]{6})", text)) == set()
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_picture_is_a_small_png(name: str) -> None:
+    picture = demo_figures.save(ALL[name])
+    assert picture[:4] == b"\x89PNG"
+    assert 10_000 < len(picture) < 200_000
+    assert picture == demo_figures.save(ALL[name])
