@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 export OMP_NUM_THREADS ?= 1
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input --quiet install -c constraints.txt
 
-.PHONY: help demo test lint pytest slow bench format clean
+.PHONY: help demo test lint pytest slow vit bench format clean
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -31,15 +31,20 @@ pytest: $(VENV)/.dev ## run the tests alone, without the slow studies
 slow: $(VENV)/.dev ## run the slow studies that make test leaves out
 	$(BIN)/python -m pytest -n 2 -m slow
 
+vit: ## run the tests that need timm or Triton, in an environment of its own: torch for a GPU, 6 GB
+	$(PYTHON) -m venv .venv-vit
+	.venv-vit/bin/python -m pip --disable-pip-version-check --no-input --quiet install -e '.[vit]' pytest hypothesis
+	.venv-vit/bin/python -m pytest tests/nets tests/train/test_vit_run.py tests/train/fleet
+
 bench: $(VENV)/.dev ## measure speed, each measure beside its floor
-	@set -e; for file in benchmarks/[a-z]*.py; do echo "$$file"; $(BIN)/python "$$file"; done
+	@set -e; for name in memory fleet; do echo "benchmarks/$$name.py"; $(BIN)/python benchmarks/$$name.py; done
 
 format: $(VENV)/.dev ## put the code into the house style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 clean: ## remove the environment and everything built
-	rm -rf $(VENV) build dist demo .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) .venv-vit build dist demo .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A stamp stands for a finished install, so a broken one is begun again and a finished one is not.

@@ -8,6 +8,8 @@ report = reprise.audit.measure(tape)
 
 from __future__ import annotations
 
+import importlib
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from reprise import audit, streams
@@ -23,21 +25,35 @@ if TYPE_CHECKING:
 __all__ = ["Draw", "Memory", "Tape", "__version__", "audit", "plan", "streams"]
 
 
+_ROOMS = ("checks", "data", "learners", "nets", "train")  # imported on first use: most of them need torch or Pillow
+
+
 def __getattr__(name: str) -> Any:
-    """Find `ReplayBuffer` on first use: it needs torch, which nothing else here does."""
+    """Find what is not imported with the package: `ReplayBuffer`, and rooms such as `reprise.train`."""
+    if name in _ROOMS:
+        return _needing_torch(lambda: importlib.import_module(f"reprise.{name}"), f"reprise.{name}")
     if name != "ReplayBuffer":
         raise AttributeError(f"module 'reprise' has no attribute {name!r}")
-    try:
+
+    def find() -> Any:
         from reprise.buffer import ReplayBuffer
+
+        return ReplayBuffer
+
+    globals()[name] = found = _needing_torch(find, "reprise.ReplayBuffer")
+    return found
+
+
+def _needing_torch(find: Callable[[], Any], name: str) -> Any:
+    try:
+        return find()
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
         raise ModuleNotFoundError(
-            "reprise.ReplayBuffer needs torch, which is not installed: pip install 'reprise-cl[train]'", name="torch"
+            f"{name} needs torch, which is not installed: pip install 'reprise-cl[train]'", name="torch"
         ) from None
-    globals()[name] = ReplayBuffer
-    return ReplayBuffer
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), "ReplayBuffer"})
+    return sorted({*globals(), "ReplayBuffer", *_ROOMS})

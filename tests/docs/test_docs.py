@@ -182,7 +182,7 @@ def test_pictures_are_there_and_small(make_pictures: types.ModuleType, hashes: d
     assert list(hashes) == list(make_pictures.PICTURES)
     files = {f"{key}.{ending}" for key, entry in make_pictures.PICTURES.items() for ending in entry[-1]}
     folder = DOCS / "pictures"
-    assert {file.name for file in folder.iterdir()} == {*files, "glyphs.png", "data.sha256"}
+    assert {file.name for file in folder.iterdir()} == {*files, "glyphs.png", "demo.png", "data.sha256"}
     assert all(1_000 < file.stat().st_size < 200_000 for file in folder.glob("*.png"))
     shown = {Path(link).name for page in OWN for link in re.findall(r"\]\((pictures/[^)]+)\)", read(page))}
     assert shown == files

@@ -123,13 +123,6 @@ def read_text(path: Path) -> str:
     return path.read_text(encoding="utf-8")
 
 
-def test_demo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["demo", "--out", str(tmp_path / "new" / "demo")]) == 0
-    target = tmp_path / "new" / "demo" / "audit.html"
-    assert capsys.readouterr().out.endswith(f"Open this page in a browser: {target}\n")
-    assert "cifar100-lt10" in read(read_text(target)).text
-
-
 @pytest.mark.parametrize("ending", ["png", "SVG"])
 def test_pictures_of_the_command(ending: str, tmp_path: Path) -> None:
     target = tmp_path / f"audit.{ending}"

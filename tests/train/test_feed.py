@@ -62,8 +62,14 @@ def test_arms_of_one_seed_are_pairs(other):
         assert torch.equal(mine.incoming.y, theirs.incoming.y)
         assert torch.equal(mine.seen, theirs.seen)
     np.testing.assert_array_equal(one.feed.tape().written, two.feed.tape().written)
-    assert Run(config(seed=4), images()).feed.tape() != one.feed.tape()
-    assert not torch.equal(Run(config(seed=4), images()).feed.crops, one.feed.crops)
+
+
+def test_another_seed_is_another_run_altogether():
+    one, two = Run(config(seed=3), images()), Run(config(seed=4), images())
+    assert one.feed.tape() != two.feed.tape()
+    assert (one.feed.tape().written != two.feed.tape().written).any()
+    assert not torch.equal(one.feed.crops, two.feed.crops)
+    assert not torch.equal(one.net.conv1.weight, two.net.conv1.weight)
 
 
 @pytest.mark.parametrize("settings", [{}, {"storage": "fifo"}, {"learner": "er", "retrieval": "mir:12"}], ids=str)

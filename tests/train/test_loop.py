@@ -69,11 +69,11 @@ def test_it_is_er_ace_written_out():
 @pytest.mark.parametrize("arm", ARMS)
 def test_a_run_repeats_itself_bit_for_bit(arm):
     with thin_networks():
-        one, two = run_to(config(**ARMS[arm])), run_to(config(**ARMS[arm]))
-        assert same(weights(one), weights(two))
-        assert torch.equal(one.losses, two.losses)
-        assert torch.isfinite(one.losses).all()
-        assert not torch.equal(run_to(config(**ARMS[arm], seed=1)).losses, one.losses)
+        one, two, other = (run_to(config(**ARMS[arm], seed=seed), 7) for seed in (0, 0, 1))
+    assert same(weights(one), weights(two))
+    assert torch.equal(one.losses[:7], two.losses[:7])
+    assert torch.isfinite(one.losses[:7]).all()
+    assert not torch.equal(other.losses[:7], one.losses[:7])
 
 
 def test_a_joint_pass_differs_from_separate_passes_through_batchnorm_alone():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import shlex
 import signal
 import threading
 import time
@@ -105,7 +106,7 @@ class Demo:
         from reprise.report.demo_figures import save
         from reprise.report.demo_page import page
 
-        command = f"reprise demo --out {self.out} --seeds {self.seeds}"
+        command = shlex.join(["reprise", "demo", "--out", self.out, "--seeds", str(self.seeds)])
         return page(outcome, command, __version__, seconds), save(outcome)
 
 

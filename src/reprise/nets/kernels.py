@@ -91,7 +91,8 @@ def normalise(x, residual, y, weight, bias, means, squares, counts,
     first = tile - local
     tiles = tl.where(segment == 0, t0, tl.where(segment == 1, t1, t2))
     mean, variance, total = _joined(means, squares, counts, hw, segment, first, tiles, channels, inside, c, size, most)
-    scale = 1.0 / tl.sqrt(variance + EPS)
+    # A segment without images has no statistics. Left at its mean of 0 it stays small, however deep the network.
+    scale = tl.where(total > 0.5, 1.0 / tl.sqrt(variance + EPS), 0.0)
     if local == 0:
         tl.store(saved_mean + segment * c + channels, mean, mask=inside)
         tl.store(saved_scale + segment * c + channels, scale, mask=inside)

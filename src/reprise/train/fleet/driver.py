@@ -15,8 +15,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from reprise import nets
+from reprise.nets.resnet import ResNet18
 from reprise.train.config import TrainRun
 from reprise.train.errors import TrainingFailed
 from reprise.train.fleet.lane import Lane
@@ -29,6 +31,9 @@ from reprise.train.run import READOUTS, Images, due_steps
 
 if TYPE_CHECKING:
     from reprise.train.fleet.fleet import Outcome
+
+# Streams share hardware queues, eight of them unless told so before the device is first used.
+os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
 
 _CHUNK = 16  # steps asked for at once
 _AHEAD = 2  # chunks that a lane may be behind the host
@@ -83,6 +88,16 @@ class Group:
         self.test = Pixels(images.test, device)
         self.classes = len(images.train.classes)
 
+    def takes(self, config: TrainRun) -> bool:
+        """Whether lanes can play such runs: images lie on the device, and the network does not see what is padded."""
+        if self.pixels.mapped is not None or self.test.mapped is not None:
+            return False
+        try:
+            net = _network(config, self.classes)
+        except Exception:
+            return False  # the plain loop will say of every run what is wrong
+        return isinstance(net, ResNet18) or not any(isinstance(one, _BatchNorm) for one in net.modules())
+
     def fly(
         self, configs: Sequence[TrainRun], lanes: int | None, planners: int | None, tick: Callable[[int], None]
     ) -> Iterator[Outcome]:
@@ -127,7 +142,7 @@ class Group:
         first = configs[0]
         longest = len(self.images.train) // first.batch + first.tasks + 1
         made: list[Lane] = []
-        best = 0.0
+        best, enough = 0.0, 1
         for width in (1, 2, 4, 8, 12, _MOST_LANES) if wanted is None else (wanted,):
             width = min(width, len(configs))
             try:
@@ -142,8 +157,8 @@ class Group:
                 break
             rate = measured_rate(made)
             if rate < best * 1.03:
-                return made[: len(made) * 2 // 3]  # the width before: 8 of 12
-            best = rate
+                return made[:enough]
+            best, enough = rate, width
         return made
 
     def _lane(self, config: TrainRun, longest: int) -> Lane:
@@ -168,6 +183,11 @@ class Group:
             wrong = int(np.flatnonzero(~np.isfinite(losses))[0])
             return TrainingFailed(
                 f"the loss of step {wrong + 1} of {steps} is {losses[wrong]}: training has diverged; "
+                f"a smaller learning rate than {config.lr:g} may help"
+            )
+        if not torch.isfinite(lane.row.values).all():  # of the last step: any other shows in the next one's loss
+            return TrainingFailed(
+                f"after step {steps} of {steps} the weights are not finite: training has diverged; "
                 f"a smaller learning rate than {config.lr:g} may help"
             )
         correct = lane.correct[: len(flight.due)].cpu().numpy()
@@ -272,8 +292,8 @@ def _weights_key(config: TrainRun) -> object:
     return config.backbone, config.head, config.width, config.seed, config.pretrained
 
 
-def _row(config: TrainRun, classes: int) -> Tensor:
-    net = nets.build(
+def _network(config: TrainRun, classes: int) -> nets.Network:
+    return nets.build(
         config.backbone,
         classes=classes,
         head=config.head,
@@ -281,4 +301,7 @@ def _row(config: TrainRun, classes: int) -> Tensor:
         seed=config.seed,
         pretrained=config.pretrained,
     )
-    return initial_row(net).pin_memory()
+
+
+def _row(config: TrainRun, classes: int) -> Tensor:
+    return initial_row(_network(config, classes)).pin_memory()

@@ -16,7 +16,6 @@ from reprise.files import Record
 from reprise.learners import find_learner
 from reprise.specs import whole
 from reprise.train.config import TrainRun
-from reprise.train.errors import TrainingFailed
 from reprise.train.fleet.processes import on_cores
 from reprise.train.record import Finished, make_record, read_record, write_record
 from reprise.train.run import Images
@@ -86,9 +85,10 @@ def fleet(
     if lanes is not None:
         whole(lanes, "lanes", 1)
     where = torch.device(device)
-    tally = _Tally(len(runs), watch)
+    wanted = list(dict.fromkeys(runs))
+    tally = _Tally(len(wanted), watch)
     missing = []
-    for run in dict.fromkeys(runs):
+    for run in wanted:
         record = None if folder is None else _kept(folder, run)
         if record is None:
             missing.append(run)
@@ -161,18 +161,27 @@ def _outcomes(
             yield from ((run, error, {}) for run in source)
             continue
         on_device = Group(shared, device)
+        plain = [run for run in source if not capturable(run)]
         for group in _together([run for run in source if capturable(run)], _group_of):
-            yield from on_device.fly(group, lanes, jobs, tally.steps)
-        for run in source:
-            if not capturable(run):
-                yield _plainly(run, shared, device, tally)
+            if not on_device.takes(group[0]):
+                plain += group
+                continue
+            left = dict.fromkeys(group)
+            try:
+                for outcome in on_device.fly(group, lanes, jobs, tally.steps):
+                    del left[outcome[0]]
+                    yield outcome
+            except Exception as error:  # of the lanes themselves, such as too little memory for a single one
+                yield from ((run, error, {}) for run in left)
+        for run in plain:
+            yield _plainly(run, shared, device, tally)
 
 
 def _plainly(run: TrainRun, images: Images, device: torch.device, tally: _Tally) -> Outcome:
     """A run by the plain loop, in this process."""
     try:
         return run, train(run, images, device=device, watch=lambda _, __: tally.steps(1)), {}
-    except (TrainingFailed, ValueError, RuntimeError) as error:
+    except Exception as error:
         return run, error, {}
 
 

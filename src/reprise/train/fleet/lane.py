@@ -8,7 +8,8 @@ every run is the same graph.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import torch
@@ -29,7 +30,7 @@ from reprise.train.pixels import Pixels
 
 _BLOCK = 1024
 _PIECE = 2048
-_TEST_BATCH = 2000
+_TEST_BATCH = 1000
 
 
 class Lane:
@@ -47,7 +48,8 @@ class Lane:
         with torch.cuda.stream(self.stream):
             self._allocate(longest, tests)
             self._build()
-            self._capture()
+            with _same_algorithms():
+                self._capture()
         self.done = 0
         self.stream.synchronize()
 
@@ -190,6 +192,9 @@ class Lane:
             self.counter.zero_()
             self.seen.zero_()
             self.losses.fill_(torch.nan)
+            for name, buffer in self.learner.named_buffers():
+                if not name.startswith("net."):
+                    buffer.zero_()  # padding has weight 0, but no weight takes a NaN away
             self.row.values.copy_(weights, non_blocking=True)
             self.mean_row.values.copy_(weights, non_blocking=True)
             if self.copy is not None:
@@ -214,20 +219,34 @@ class Lane:
     def evaluate(self, number: int, chosen: NDArray[np.int64]) -> None:
         """Test both read-outs on these images, and keep the counts under `number`."""
         config = self.config
-        with (
-            torch.cuda.stream(self.stream),
-            arithmetic(config.precision),
-            forward_precision(config.precision, self.device),
-        ):
-            ids = torch.from_numpy(chosen).to(self.device)
+        batches = max(-(-len(chosen) // _TEST_BATCH), 1)
+        padded = np.zeros(batches * _TEST_BATCH, np.int64)  # every batch of one size: algorithms are chosen once
+        padded[: len(chosen)] = chosen
+        with torch.cuda.stream(self.stream), _same_algorithms(), arithmetic(config.precision):
+            ids = torch.from_numpy(padded).to(self.device)
+            real = torch.arange(len(padded), device=self.device) < len(chosen)
+            labels = self.test.labels[ids]
             for place, net in enumerate((self.mean_net, self.net)):
-                correct = self.correct[number, place]
-                correct.zero_()
                 forward = read_out(net, config.precision) if isinstance(net, ResNet18) else _evaluated(net)
-                for part in torch.split(ids, _TEST_BATCH):
-                    found = forward(self.test.normalised(self.test.gather(part))).argmax(1)
-                    labels = self.test.labels[part]
-                    correct.index_add_(0, labels, (found == labels).long())
+                with forward_precision(config.precision, self.device):
+                    parts = [
+                        forward(self.test.normalised(self.test.gather(part))).argmax(1)
+                        for part in torch.split(ids, _TEST_BATCH)
+                    ]
+                right = (torch.cat(parts) == labels) & real
+                self.correct[number, place].zero_().index_add_(0, labels, right.long())
+
+
+@contextlib.contextmanager
+def _same_algorithms() -> Iterator[None]:
+    """Within it cuDNN takes the fastest algorithm that always gives the same bits, found once for each shape."""
+    flags = torch.backends.cudnn
+    before = flags.benchmark, flags.deterministic
+    flags.benchmark, flags.deterministic = True, True
+    try:
+        yield
+    finally:
+        flags.benchmark, flags.deterministic = before
 
 
 def _evaluated(net: nn.Module) -> Callable[[Tensor], Tensor]:

@@ -7,14 +7,15 @@ import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from multiprocessing.queues import Queue
-from queue import Empty
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.queues import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from reprise.specs import whole
 from reprise.train.config import TrainRun
+from reprise.train.errors import TrainingFailed
 from reprise.train.run import Images
 from reprise.train.training import train
 
@@ -37,7 +38,8 @@ def on_cores(
     if not runs:
         return
     context = multiprocessing.get_context("spawn")
-    places, told = context.Queue(), context.Queue()
+    # A word is on its way before a run's record is, so none is missed; a queue with a thread would not promise that.
+    places, told = context.SimpleQueue(), context.SimpleQueue()
     for job in range(jobs):
         places.put(cores[job % len(cores)])
     with ProcessPoolExecutor(jobs, context, _begin, (places, told, images, data)) as pool:
@@ -49,31 +51,44 @@ def on_cores(
                     tick(more)
                 for future in done:
                     run = waiting.pop(future)
-                    error = future.exception()  # of the process, too: one that was killed takes its run with it
-                    yield run, error if isinstance(error, Exception) else future.result(), {}
+                    yield run, _outcome(future), {}
         except BaseException:
+            # Asked for now: a pool that is shut down no longer knows its processes.
+            processes = list((getattr(pool, "_processes", None) or {}).values())
             pool.shutdown(wait=False, cancel_futures=True)
-            for process in list(getattr(pool, "_processes", {}).values()):
+            for process in processes:
                 process.terminate()  # a run may take hours; its record would come too late
+            for process in processes:
+                process.join()
             raise
 
 
-def _heard(told: Queue[int]) -> int:
+def _outcome(future: Future[Any]) -> Any:
+    error = future.exception()
+    if isinstance(error, BrokenProcessPool):
+        return TrainingFailed(
+            "a process of the fleet was killed, perhaps for want of memory, and no run that was not yet done could "
+            "go on; fewer jobs need less memory"
+        )
+    return error if isinstance(error, Exception) else future.result()
+
+
+def _heard(told: SimpleQueue[int]) -> int:
     total = 0
-    while True:
-        try:
-            total += told.get_nowait()
-        except Empty:
-            return total
+    while not told.empty():
+        total += told.get()
+    return total
 
 
 _images: Images | None
 _data: str | os.PathLike[str] | None
 _loaded: tuple[object, Images] | None = None
-_told: Queue[int]
+_told: SimpleQueue[int]
 
 
-def _begin(places: Queue[int], told: Queue[int], images: Images | None, data: str | os.PathLike[str] | None) -> None:
+def _begin(
+    places: SimpleQueue[int], told: SimpleQueue[int], images: Images | None, data: str | os.PathLike[str] | None
+) -> None:
     global _images, _data, _told
     _images, _data, _told = images, data, told
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent stops its workers

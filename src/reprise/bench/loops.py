@@ -1,0 +1,104 @@
+"""Ways of training that need no captured step: the faithful loop, the plain loop, and processes on cores."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import torch
+
+from reprise.bench.eager import Eager
+from reprise.bench.rows import Timing
+from reprise.data import ImageSet
+from reprise.rng import Random
+from reprise.train import Images, Run, TrainRun, steps
+from reprise.train.fleet import Progress, fleet
+
+
+@dataclass(frozen=True)
+class Size:
+    """How large the images and the network are, and how much is timed."""
+
+    side: int = 32
+    width: int = 64
+    each: int = 100
+    """Images of each class."""
+    classes: int = 100
+    warm: int = 10
+    """Steps that are not timed, before those that are."""
+    steps: int = 60
+    rounds: int = 2
+
+    @property
+    def part(self) -> str:
+        return f"{self.side}×{self.side}"
+
+
+def noise(size: Size) -> Images:
+    """Images of noise: what they show does not matter to a clock."""
+    count = size.each * size.classes
+    shape = (count, size.side, size.side, 3)
+    words = Random(0, "noise").words(-(-int(np.prod(shape)) // 8))
+    pixels = words.view(np.uint8)[: int(np.prod(shape))].reshape(shape)
+    labels = np.tile(np.arange(size.classes), size.each)
+    names = tuple(map(str, range(size.classes)))
+    middle, spread = (0.5, 0.5, 0.5), (0.29, 0.29, 0.29)
+    train = ImageSet(pixels, labels, names, "noise", middle, spread)
+    few = slice(0, size.classes)
+    return Images(train, ImageSet(pixels[few], labels[few], names, "noise", middle, spread, "test"))
+
+
+def config(size: Size, precision: str, seed: int = 0) -> TrainRun:
+    """The run that is timed: all images as one task, so that no test falls among the steps."""
+    return TrainRun("noise", tasks=1, width=size.width, precision=precision, seed=seed, augment="crop+flip")
+
+
+def faithful(images: Images, size: Size, device: torch.device) -> Timing:
+    """The loop as it is commonly written."""
+    return _timed(Eager(images, device, width=size.width).step, size, device)
+
+
+def plain(images: Images, size: Size, device: torch.device, precision: str) -> Timing:
+    """`reprise.train.steps`, which trains one run."""
+    return _timed(partial(next, steps(Run(config(size, precision), images, device))), size, device)
+
+
+def on_processes(images: Images, size: Size, jobs: int) -> Timing:
+    """`reprise.train.fleet` on a CPU, from the first word of its processes to the last before a run ends."""
+    heard: list[tuple[int, float]] = []
+
+    def watch(progress: Progress) -> None:
+        if progress.steps and not progress.done:
+            heard.append((progress.steps, progress.seconds))
+
+    for landed in fleet([config(size, "fp32", seed) for seed in range(jobs)], images, jobs=jobs, watch=watch):
+        if landed.error is not None:
+            raise landed.error
+    if len(heard) < 2:
+        raise RuntimeError(f"the runs ended too soon to be timed: {len(heard)} reports before the first was done")
+    (first, began), (last, ended) = heard[0], heard[-1]
+    return Timing(last - first, [ended - began])
+
+
+def wait(device: torch.device) -> None:
+    """Until the device has done all it was asked for."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def _timed(step: Callable[[], object], size: Size, device: torch.device) -> Timing:
+    for _ in range(size.warm):
+        step()
+    wall, host = [], []
+    for _ in range(size.rounds):
+        wait(device)
+        began, used = time.perf_counter(), time.process_time()
+        for _ in range(size.steps):
+            step()
+        wait(device)
+        wall.append(time.perf_counter() - began)
+        host.append(time.process_time() - used)
+    return Timing(size.steps, wall, host)
