@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from reprise.streams import label_stream
 from reprise.train import metrics
-from reprise.train.metrics import Evaluations, prequential, prequential_by_task, summary, task_accuracy
+from reprise.train.metrics import Evaluations, summary, task_accuracy
 
 KEYS = (
     *("final", "boundary_mean", "any_time", "worst_case", "backward_transfer"),
@@ -243,34 +243,6 @@ def test_arrays_are_kept_as_they_were() -> None:
     assert e.steps[0] == 10
     with pytest.raises(ValueError, match="read-only"):
         e.correct[0, 0] = 1
-
-
-def test_prequential() -> None:
-    hits, sizes = [1, 2, 0, 3], [4, 4, 2, 4]
-    assert prequential(hits, sizes) == 6 / 14
-    np.testing.assert_allclose(prequential_by_task(hits, sizes, [2, 2, 4]), [3 / 8, math.nan, 3 / 6])
-    np.testing.assert_allclose(prequential_by_task(hits, sizes, [4]), [6 / 14])
-
-
-@pytest.mark.parametrize(
-    ("hits", "sizes", "boundaries", "words"),
-    [
-        ([5], [4], [1], "got 5 of 4 at step 0"),
-        ([-1], [4], [1], "got -1 of 4 at step 0"),
-        ([1, 1], [4], [1], "got 2 and 1"),
-        ([1, 1], [4, 4], [1], r"2 steps that were made, got \[1\]"),
-        ([1, 1], [4, 4], [2, 1, 2], "must rise"),
-        ([1, 1], [4, 4], [], "must rise"),
-    ],
-)
-def test_prequential_refuses(hits: list[int], sizes: list[int], boundaries: list[int], words: str) -> None:
-    with pytest.raises(ValueError, match=words):
-        prequential_by_task(hits, sizes, boundaries)
-
-
-def test_prequential_of_nothing() -> None:
-    with pytest.raises(ValueError, match="at least one example"):
-        prequential([], [])
 
 
 @st.composite

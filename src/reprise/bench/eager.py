@@ -57,7 +57,7 @@ class Eager:
         self, given: Images, device: torch.device, *, width: int, batch: int = 32, replay: int = 8, buffer: int = 5120
     ) -> None:
         # Published code draws from NumPy's legacy generator, whose choice goes over the whole memory.
-        self.random = np.random.RandomState(0)  # noqa: NPY002
+        self.random = np.random.RandomState(0)
         self.device = device
         self.batch, self.replay = batch, replay
         self.pixels = torch.from_numpy(given.train.images).permute(0, 3, 1, 2)
@@ -81,8 +81,8 @@ class Eager:
         plain, labels = self.pixels[chosen].float() / 255, self.labels[chosen]
         x, y = self._augmented(plain).to(self.device), labels.to(self.device)
 
-        present = y.unique()
-        self.seen = torch.cat([self.seen, present]).unique()
+        present = torch.unique(y)
+        self.seen = torch.unique(torch.cat([self.seen, present]))
         logits = self.net(x)
         open_to = torch.zeros_like(logits)
         open_to[:, present] = 1
@@ -91,7 +91,7 @@ class Eager:
         past, past_labels = self.buffer.draw(self.replay)
         loss = loss + F.cross_entropy(self.net(self._augmented(past).to(self.device)), past_labels.to(self.device))
         self.optimizer.zero_grad()
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
 
         self.buffer.store(plain, labels)

@@ -15,7 +15,7 @@ from reprise.bench.rows import Timing
 from reprise.data import ImageSet
 from reprise.rng import Random
 from reprise.train import Images, Run, TrainRun, steps
-from reprise.train.fleet import Progress, fleet
+from reprise.train.fleet import fleet
 
 
 @dataclass(frozen=True)
@@ -67,20 +67,15 @@ def plain(images: Images, size: Size, device: torch.device, precision: str) -> T
 
 
 def on_processes(images: Images, size: Size, jobs: int) -> Timing:
-    """`reprise.train.fleet` on a CPU, from the first word of its processes to the last before a run ends."""
-    heard: list[tuple[int, float]] = []
-
-    def watch(progress: Progress) -> None:
-        if progress.steps and not progress.done:
-            heard.append((progress.steps, progress.seconds))
-
-    for landed in fleet([config(size, "fp32", seed) for seed in range(jobs)], images, jobs=jobs, watch=watch):
-        if landed.error is not None:
-            raise landed.error
-    if len(heard) < 2:
-        raise RuntimeError(f"the runs ended too soon to be timed: {len(heard)} reports before the first was done")
-    (first, began), (last, ended) = heard[0], heard[-1]
-    return Timing(last - first, [ended - began])
+    """`reprise.train.fleet` on a CPU: what its processes do together, each timed by itself from first to last step."""
+    rate, done = 0.0, 0
+    for landed in fleet([config(size, "fp32", seed) for seed in range(jobs)], images, jobs=jobs):
+        if landed.record is None:
+            raise landed.error or RuntimeError(f"{landed.name} has neither record nor error")
+        count = int(landed.record["stream"]["steps"])
+        rate += count / landed.record["timings"]["train"]
+        done += count
+    return Timing(done, [done / rate])
 
 
 def wait(device: torch.device) -> None:

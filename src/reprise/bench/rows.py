@@ -129,7 +129,8 @@ def environment(device: torch.device) -> dict[str, Any]:
         "versions": versions,
     }
     if device.type == "cuda":
-        versions["cuda"], versions["cudnn"] = str(torch.version.cuda), str(torch.backends.cudnn.version())
+        versions["cuda"] = str(torch.version.cuda)
+        versions["cudnn"] = str(torch.backends.cudnn.version())  # type: ignore[no-untyped-call]
         facts["device"] = torch.cuda.get_device_name(device)
         facts["device_gib"] = round(torch.cuda.get_device_properties(device).total_memory / GIB, 1)
     return facts

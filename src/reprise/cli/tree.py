@@ -32,6 +32,7 @@ COMMANDS: dict[tuple[str, ...], tuple[str, str, str]] = {
     ("study", "run"): ("study", "StudyRun", "Run a study and put its figures beside the paper's."),
     ("study", "report"): ("study", "StudyReport", "Write a finished study as a page."),
     ("demo",): ("demo", "Demo", "Train under two schedules, pair by pair, and draw a page that compares them."),
+    ("bench",): ("bench", "Bench", "Measure how fast this machine trains, beside a loop as commonly written."),
     ("data", "list"): ("data", "DataList", "List the data sets."),
     ("data", "fetch"): ("data", "DataFetch", "Fetch a data set from its home, check and unpack it."),
     ("data", "check"): ("data", "DataCheck", "Read a data set and say whether it is whole."),

@@ -15,15 +15,18 @@ from reprise.train.augment import augment
 
 
 class Pixels:
-    """The images of a set on a device; a set that is memory-mapped stays on disk, and batches are sent as needed.
+    """The images of a set on a device.
 
-    On the CPU the array is shared, not copied. The replay memory needs no images of its own: it holds ids of these.
+    A set that is memory-mapped goes to a GPU if half of the memory that is free there holds it. Otherwise it stays on
+    disk, as it does on the CPU, and batches are sent as needed. On the CPU the array is shared, not copied. The replay
+    memory needs no images of its own: it holds ids of these.
     """
 
     def __init__(self, images: ImageSet, device: torch.device) -> None:
         self.device = device
         self.labels = _tensor(images.labels).to(device)
-        self.mapped = images.images if isinstance(images.images, np.memmap) else None
+        mapped = isinstance(images.images, np.memmap) and not _fits(images.images.nbytes, device)
+        self.mapped = images.images if mapped else None
         self.images = torch.empty(0) if self.mapped is not None else _tensor(images.images).to(device)
         self.shift = 255 * torch.tensor(images.mean, device=device)
         self.scale = 1 / (255 * torch.tensor(images.std, device=device))
@@ -44,6 +47,10 @@ class Pixels:
     def normalised(self, pixels: Tensor) -> Tensor:
         """Each channel less its mean, over its standard deviation."""
         return ((pixels.float() - self.shift) * self.scale).permute(0, 3, 1, 2)
+
+
+def _fits(size: int, device: torch.device) -> bool:
+    return device.type == "cuda" and size < torch.cuda.mem_get_info(device)[0] // 2
 
 
 def _tensor(array: NDArray[Any]) -> Tensor:

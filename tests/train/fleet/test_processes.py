@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import pairwise
 
 import pytest
 from train.tinyruns import config, images, result
@@ -21,7 +22,6 @@ GOOD = [
     config(seed=1),
     config(seed=2, learner="der++", head="linear"),
     config(learner="er", retrieval="mir:12"),
-    config(learner="ocm", hyper={"refresh": 20, "rotations": 4, "projection": 8}),
 ]
 DIVERGED = config(seed=3, lr=1e38)
 LONG = [config(seed=seed, buffer=50) for seed in (11, 12, 13)]
@@ -76,12 +76,12 @@ def test_a_run_that_diverges_is_given_with_its_error_and_the_others_end_well(two
     assert isinstance(ends[DIVERGED].error, TrainingFailed)
     assert "diverged" in str(ends[DIVERGED].error)
     assert ends[DIVERGED].name == "er-ace on tiny, reservoir of 20, rpr, seed 3"
-    assert (told[-1].done, told[-1].failed, told[-1].total) == (5, 1, 5)
+    assert (told[-1].done, told[-1].failed, told[-1].total) == (4, 1, 4)
 
 
 def test_what_is_told_only_grows_and_misses_no_step(two):
     _, told, _ = two
-    for before, after in zip(told, told[1:], strict=False):
+    for before, after in pairwise(told):
         assert before.done <= after.done
         assert before.failed <= after.failed
         assert before.steps <= after.steps
@@ -182,5 +182,5 @@ def test_an_interrupt_from_the_keyboard_leaves_records_and_no_process_behind(tmp
 
 
 def test_an_impossible_number_of_processes_is_refused():
-    with pytest.raises(ValueError, match="jobs must be at least 1, got 0"):
+    with pytest.raises(ValueError, match="jobs must be 1 or more, got 0"):
         list(fleet(GOOD, images(), jobs=0))

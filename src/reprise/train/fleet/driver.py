@@ -261,8 +261,9 @@ class _Plans:
 
 def measured_rate(lanes: Sequence[Lane], steps: int = 24) -> float:
     """Run-steps a second of lanes that run at once, on whatever they hold."""
+    steps = min(steps, *(len(lane.losses) for lane in lanes))  # a lane has room for no more
     seconds = []
-    for count in (4, steps):  # a few to begin with, unmeasured
+    for count in (min(4, steps), steps):  # a few to begin with, unmeasured
         for lane in lanes:
             lane.stream.synchronize()
             lane.rewind()

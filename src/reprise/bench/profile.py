@@ -1,0 +1,56 @@
+"""Kernels of a step by class, told apart by their names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from reprise.bench.rows import Share
+
+# The first pattern that fits decides. Ours come first: they are known by their whole names.
+CLASSES: tuple[tuple[str, str], ...] = (
+    ("norm: statistics", r"^statistics(_|$)"),
+    ("norm: normalise", r"^normalise(_|$)"),
+    ("norm: gradient_sums", r"^gradient_sums(_|$)"),
+    ("norm: input_gradient", r"^input_gradient(_|$)"),
+    ("descend: SGD and average", r"^(descend|average)(_|$)"),
+    ("fetch: images and crops", r"^fetch(_|$)"),
+    ("convolution, weight gradient", r"wgrad|bwd_?filter|backward_?filter"),
+    ("convolution, input gradient", r"dgrad|bwd_?data|backward_?data"),
+    ("convolution, forward", r"fprop|convolve|conv2d|conv_|winograd|implicit_gemm"),
+    ("convolution, layout", r"nchwtonhwc|nhwctonchw|tensortransform"),
+    ("matrix products", r"gemm|gemv|cublas|splitk|nvjet"),
+    ("copies and fills", r"^memcpy|^memset|copy_kernel|fillfunctor|catarray"),
+)
+REST = "elementwise, loss and the rest"
+
+
+def class_of(name: str) -> str:
+    """The class of a kernel.
+
+    >>> class_of("sm90_xmma_wgrad_implicit_gemm_indexed_bf16bf16_bf16f32")
+    'convolution, weight gradient'
+    >>> class_of("input_gradient"), class_of("void at::native::vectorized_elementwise_kernel<4>")
+    ('norm: input_gradient', 'elementwise, loss and the rest')
+    """
+    return next((what for what, pattern in CLASSES if re.search(pattern, name, re.IGNORECASE)), REST)
+
+
+def by_name(events: Iterable[Any], steps: int) -> list[Share]:
+    """Every kernel that the profiler saw on the device, the costliest first; figures of one step."""
+    found = [
+        Share(event.key, event.self_device_time_total / 1000 / steps, event.count / steps)
+        for event in events
+        if event.self_device_time_total > 0 and not str(event.device_type).endswith("CPU")
+    ]
+    return sorted(found, key=lambda share: -share.ms)
+
+
+def by_class(kernels: Iterable[Share]) -> list[Share]:
+    """The same, added up by class, in the order of the classes."""
+    sums = dict.fromkeys((*dict(CLASSES), REST), (0.0, 0.0))
+    for one in kernels:
+        ms, launches = sums[class_of(one.what)]
+        sums[class_of(one.what)] = ms + one.ms, launches + one.launches
+    return [Share(what, ms, launches) for what, (ms, launches) in sums.items() if launches]
