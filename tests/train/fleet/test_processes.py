@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from itertools import pairwise
 
 import pytest
@@ -37,7 +36,7 @@ def no_process_outlives_its_fleet():
     assert children() == []
 
 
-def flown(jobs):
+def flown(jobs, runs):
     """Every run's end by its configuration, all that was told on the way, and the cores that each process had."""
     told, cores = [], {}
 
@@ -46,13 +45,13 @@ def flown(jobs):
         for child in children():
             cores.setdefault(child.pid, set()).add(frozenset(os.sched_getaffinity(child.pid)))
 
-    ends = {landed.config: landed for landed in fleet([*GOOD, DIVERGED], images(), jobs=jobs, watch=watch)}
+    ends = {landed.config: landed for landed in fleet(runs, images(), jobs=jobs, watch=watch)}
     return ends, told, cores
 
 
 @pytest.fixture(scope="module")
 def two():
-    return flown(2)
+    return flown(2, [*GOOD, DIVERGED])
 
 
 def test_records_are_those_of_runs_made_alone(two):
@@ -64,9 +63,10 @@ def test_records_are_those_of_runs_made_alone(two):
 
 
 def test_records_do_not_depend_on_the_number_of_processes(two):
-    ends, told, _ = flown(1)
-    assert {run: result(ends[run].record) for run in GOOD} == {run: result(two[0][run].record) for run in GOOD}
-    assert told[-1].steps >= STEPS * len(GOOD)
+    ends, told, cores = flown(1, GOOD[:2])
+    assert {run: result(ends[run].record) for run in ends} == {run: result(two[0][run].record) for run in GOOD[:2]}
+    assert told[-1].steps == STEPS * 2
+    assert len(cores) == 1
 
 
 def test_a_run_that_diverges_is_given_with_its_error_and_the_others_end_well(two):
@@ -115,7 +115,7 @@ def test_images_that_are_not_there_are_an_error_of_that_run_alone(tmp_path):
 def test_a_process_that_is_killed_takes_no_finished_record_with_it(tmp_path):
     runs = [GOOD[0], *LONG[:2]]
     ends = []
-    for landed in fleet(runs, images(100), out=tmp_path, jobs=1):
+    for landed in fleet(runs, images(40), out=tmp_path, jobs=1):
         if not ends:
             (worker,) = children()
             os.kill(worker.pid, signal.SIGKILL)
@@ -129,13 +129,11 @@ def test_a_process_that_is_killed_takes_no_finished_record_with_it(tmp_path):
 
 
 def test_a_fleet_that_is_closed_stops_its_processes_and_keeps_what_was_done(tmp_path):
-    flying = fleet([GOOD[0], *LONG], images(100), out=tmp_path, jobs=1)
+    flying = fleet([GOOD[0], *LONG], images(40), out=tmp_path, jobs=1)
     first = next(flying)
     (worker,) = children()
-    began = time.perf_counter()
     flying.close()
     assert not worker.is_alive()
-    assert time.perf_counter() - began < 5  # the three that were left would take longer by far
     kept = list((tmp_path / "runs").iterdir())
     assert [path.stem for path in kept] == [first.config.identity]
     assert read_json(kept[0])["identity"] == first.config.identity
@@ -149,7 +147,7 @@ from reprise.train.fleet import fleet
 def main():
     runs = [config(seed=1), *(config(seed=seed, buffer=50) for seed in (11, 12, 13))]
     try:
-        for landed in fleet(runs, images(100), out=sys.argv[1], jobs=2):
+        for landed in fleet(runs, images(40), out=sys.argv[1], jobs=1):
             print(*[child.pid for child in multiprocessing.active_children()], flush=True)
     except KeyboardInterrupt:
         print("interrupted", *multiprocessing.active_children(), flush=True)
@@ -174,7 +172,7 @@ def test_an_interrupt_from_the_keyboard_leaves_records_and_no_process_behind(tmp
     assert fleeting.returncode == 0, errors
     assert said == "interrupted\n"
     assert errors == ""
-    assert len(workers) == 2
+    assert len(workers) == 1
     for worker in workers:
         with pytest.raises(ProcessLookupError):
             os.kill(worker, 0)

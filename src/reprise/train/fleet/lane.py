@@ -9,6 +9,7 @@ every run is the same graph.
 from __future__ import annotations
 
 import contextlib
+import copy
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
@@ -77,7 +78,8 @@ class Lane:
 
     def _build(self) -> None:
         config = self.config
-        self.net, self.mean_net = self._network(), self._network()
+        self.net = self._network()
+        self.mean_net = copy.deepcopy(self.net)
         self.row, self.mean_row = Row.of(self.net), Row.of(self.mean_net)
         net: nets.Network = self.net
         self.copy: Tensor | None = None
