@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -28,8 +29,19 @@ def write_whole(path: str | os.PathLike[str], fill: Callable[[IO[bytes]], object
             file.flush()
             os.fsync(file.fileno())
         os.replace(scratch, target)
+        sync_folder(target.parent)
     finally:
         scratch.unlink(missing_ok=True)
+
+
+def sync_folder(folder: Path) -> None:
+    """Have a folder's list of names reach the disk, too, where the system knows such a thing."""
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def write_json(path: str | os.PathLike[str], value: object) -> None:

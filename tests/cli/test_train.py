@@ -191,13 +191,15 @@ def test_every_option_reaches_the_run() -> None:
     given: dict[str, Any] = {
         "dataset": "cifar100", "imbalance": 10.0, "learner": "er-ace", "head": "linear", "storage": "brs",
         "retrieval": "mir:50", "buffer": 100, "replay": 4, "seed": 7, "precision": "bf16", "backbone": "vit_tiny",
-        "width": 8, "pretrained": True, "lr": 0.5, "optimizer": "adam", "batch": 16, "tasks": 5, "order": "permuted",
+        "width": 64, "pretrained": True, "lr": 0.5, "optimizer": "adam", "batch": 16, "tasks": 5, "order": "permuted",
         "validation": True, "passes": "joint", "augment": "none", "size": 32, "holdout": 0.1, "per_class": 9,
         "test_per_class": 8, "evaluate_every": 3, "virtual_loss": "own", "scoring": "eval",
+        "momentum": 0.0, "weight_decay": 0.25, "ema": 99, "disjoint": 0.5, "blur": 0.125,
     }  # fmt: skip
     config = Train(**given, mask="present").config()
     assert {name: getattr(config, name) for name in given} == given
     assert config.hyper == {"mask": "present"}
+    assert (Train(width=8).config().width, Train(momentum=0.5).config().momentum) == (8, 0.5)
     others = {"data", "hyper", "mask", "out", "resume", "device", "checkpoint_every", "json"}
     assert {field.name for field in fields(Train)} == {*given, *others}
 

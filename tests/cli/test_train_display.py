@@ -217,7 +217,7 @@ def test_screen_goes_by_the_terminal(
 def record(**changes: Any) -> dict[str, Any]:
     keys = list(METRICS)
     ema = {key: 0.01 * place for place, key in enumerate(keys, 10)}
-    audit = {"mean": 6.8, "p99": 19.5, "max": 24, "violations": 1}
+    audit = {"distinct_per_batch": 7.5, "mean": 6.8, "p99": 19.5, "max": 24, "violations": 1}
     return {
         "split": "test",
         "metrics": {"ema": ema, "live": {**ema, "worst_case": None, "backward_transfer": -0.031}},
@@ -249,8 +249,9 @@ def test_every_metric_of_a_run_is_shown() -> None:
 
 
 def test_waiting() -> None:
-    assert waiting({"mean": None}) == "Nothing came back by replay."
-    found = {"mean": 6.62, "p99": 36.3, "max": 81, "violations": 428}
+    assert waiting({"mean": None, "distinct_per_batch": None}) == "Nothing came back by replay."
+    assert "came back twice" in waiting({"mean": None, "distinct_per_batch": 1.0})
+    found = {"distinct_per_batch": 7.9, "mean": 6.62, "p99": 36.3, "max": 81, "violations": 428}
     assert waiting(found) == "A class waited 6.6 steps on average, 36 at p99, 81 at most; 428 gaps above the bound."
 
 

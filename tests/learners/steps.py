@@ -76,9 +76,8 @@ def entropy_term(logits: np.ndarray, label: int, opened: Sequence[int]) -> tuple
 def make_batch(labels: Sequence[int], ids: Sequence[int], seed: int, size: int = 2) -> Batch:
     """Random images with these labels and ids."""
     x = torch.randn(len(labels), 3, size, size, generator=torch.Generator().manual_seed(seed))
-    pixels = torch.zeros(len(labels), size, size, 3, dtype=torch.uint8)
     weight = torch.full((len(labels),), 1 / len(labels))
-    return Batch(x, torch.tensor(labels), torch.tensor(ids), pixels, weight)
+    return Batch(x, torch.tensor(labels), torch.tensor(ids), weight)
 
 
 def make_step(

@@ -98,7 +98,7 @@ def der(norm: bool) -> DER:
 
 def replay_gradient(learner: DER, rows: list[int]) -> Tensor:
     """The gradient of α · Σ over these examples of the squared distance to their stored logits."""
-    chosen = Batch(POOL.x[rows].double(), POOL.y[rows], POOL.ids[rows], POOL.pixels[rows], torch.ones(len(rows)))
+    chosen = Batch(POOL.x[rows].double(), POOL.y[rows], POOL.ids[rows], torch.ones(len(rows)))
     silent = replace(INCOMING, x=INCOMING.x.double(), weight=torch.zeros(6))
     _, slopes = gradients(learner, make_step(silent, [chosen], SEEN, classes=CLASSES))
     return torch.cat([slope.flatten() for slope in slopes.values()])

@@ -72,7 +72,7 @@ def test_parts_of_a_batch_add_up_to_its_mean() -> None:
     whole = make_batch([0, 3, 5], [0, 1, 2], 0)
     logits = torch.randn(3, CLASSES, generator=torch.Generator().manual_seed(1))
     parts = [
-        Batch(whole.x[part], whole.y[part], whole.ids[part], whole.pixels[part], whole.weight[part] * 2)
+        Batch(whole.x[part], whole.y[part], whole.ids[part], whole.weight[part] * 2)
         for part in (slice(0, 2), slice(2, 3))
     ]
     losses = [cross_entropy(logits[:2], parts[0]), cross_entropy(logits[2:], parts[1])]

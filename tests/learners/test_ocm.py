@@ -29,10 +29,7 @@ def images(count: int, seed: int) -> torch.Tensor:
 
 def batch(labels: list[int], seed: int) -> Batch:
     count = len(labels)
-    pixels = torch.zeros(count, SIZE, SIZE, 3, dtype=torch.uint8)
-    return Batch(
-        images(count, seed), torch.tensor(labels), torch.arange(count), pixels, torch.full((count,), 1 / count)
-    )
+    return Batch(images(count, seed), torch.tensor(labels), torch.arange(count), torch.full((count,), 1 / count))
 
 
 def a_step(number: int, labels: list[int], replay: list[int] | None = None, seen: list[int] | None = None) -> Step:

@@ -193,8 +193,8 @@ def full_from(monkeypatch, place, name, call, error):
 @pytest.mark.parametrize(
     ("place", "name", "call", "error"),
     [
-        (os, "fsync", 7, FULL),
-        (os, "fsync", 8, FULL),
+        (os, "fsync", 9, FULL),
+        (os, "fsync", 10, FULL),
         (os, "replace", 3, FULL),
         (safetensors.torch, "save_file", 3, FULL),
         (safetensors.torch, "save_file", 3, SafetensorError("Error while serializing: No space left on device")),

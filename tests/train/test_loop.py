@@ -146,6 +146,34 @@ def test_a_setting_changes_what_is_learnt(settings):
     assert not torch.equal(usual.net.fc.weight, other.net.fc.weight)
 
 
+@pytest.mark.parametrize(
+    ("settings", "kind", "defaults"),
+    [
+        ({"optimizer": "adam", "lr": 0.001, "weight_decay": 0.1}, torch.optim.Adam, {"lr": 0.001, "weight_decay": 0.1}),
+        ({"momentum": 0.9, "weight_decay": 0.1}, torch.optim.SGD, {"lr": 0.03, "momentum": 0.9, "weight_decay": 0.1}),
+        ({"learner": "refresh"}, torch.optim.SGD, {"lr": 0.03, "momentum": 0.0, "weight_decay": 1e-4}),
+        ({"learner": "ocm"}, torch.optim.Adam, {"lr": 1e-3, "weight_decay": 1e-4}),
+    ],
+    ids=str,
+)
+def test_the_optimiser_is_the_one_asked_for_or_the_learners(settings, kind, defaults):
+    with thin_networks():
+        optimizer = Run(config(**settings), images()).optimizer
+    assert type(optimizer) is kind
+    assert {name: optimizer.defaults[name] for name in defaults} == defaults
+
+
+def test_adam_is_adam():
+    """One step by hand: the first step of Adam moves every weight by lr · g / (|g| + ε·√…), decay within g."""
+    with thin_networks():
+        run = Run(config(optimizer="adam", lr=0.01, weight_decay=0.1), images())
+        before = [one.detach().clone() for one in run.learner.parameters()]
+        next(steps(run))
+    for old, one in zip(before, run.learner.parameters(), strict=True):
+        slope = one.grad + 0.1 * old
+        torch.testing.assert_close(one.detach(), old - 0.01 * slope / (slope.abs() + 1e-8), rtol=1e-4, atol=1e-6)
+
+
 def test_a_learning_rate_of_nought_learns_nothing():
     with thin_networks():
         begun, ended = run_to(config(lr=0), 0), run_to(config(lr=0))

@@ -25,9 +25,8 @@ CLASSES, SIZE, LR = 6, 8, 0.1
 def batch(labels: list[int], seed: int) -> Batch:
     count = len(labels)
     x = torch.from_numpy(Random(seed, "images").fractions(count * 3 * SIZE * SIZE)).view(count, 3, SIZE, SIZE)
-    pixels = torch.zeros(count, SIZE, SIZE, 3, dtype=torch.uint8)
     weight = torch.full((count,), 1 / count)
-    return Batch(x * 4 - 2, torch.tensor(labels), torch.arange(count), pixels, weight)
+    return Batch(x * 4 - 2, torch.tensor(labels), torch.arange(count), weight)
 
 
 def classes(*labels: int) -> torch.Tensor:

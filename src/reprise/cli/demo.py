@@ -84,15 +84,15 @@ class Demo:
         """The folder, made; all that can be wrong with the request is found here."""
         if self.seeds < 2:
             raise WrongRequest(f"--seeds must be 2 or more, got {self.seeds}: an interval needs two pairs")
+        for module, extra in (("torch", "train"), ("safetensors", "train"), ("matplotlib", "plot")):
+            if find_spec(module) is None:
+                raise WrongRequest(f"demo needs {module}, which is not installed: pip install 'reprise-cl[{extra}]'")
         folder = Path(self.out)
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise WrongRequest(f"--out: cannot make the folder {self.out!r}: {error.strerror}") from error
         check_output(str(folder / "demo.html"), "--out")
-        for module, extra in (("torch", "train"), ("safetensors", "train"), ("matplotlib", "plot")):
-            if find_spec(module) is None:
-                raise WrongRequest(f"demo needs {module}, which is not installed: pip install 'reprise-cl[{extra}]'")
         return folder
 
     def _runs(self) -> list[TrainRun]:

@@ -238,8 +238,10 @@ def results(record: Mapping[str, Any]) -> RenderableType:
 
 def waiting(audit: Mapping[str, Any]) -> str:
     """How long classes waited, in one line."""
-    if audit["mean"] is None:
+    if not audit["distinct_per_batch"]:
         return "Nothing came back by replay."
+    if audit["mean"] is None:
+        return "No class came back twice, so there is no wait to measure."
     over = audit["violations"]
     return (
         f"A class waited {audit['mean']:.1f} steps on average, {audit['p99']:.0f} at p99, "

@@ -81,7 +81,7 @@ class Train:
     device: Annotated[str | None, _option(str, "cpu|cuda", "cuda if there is one")] = None
     """Where to train."""
     precision: Annotated[str | None, _option(str, "fp32|tf32|bf16", "fp32")] = None
-    """Arithmetic of the forward passes."""
+    """Arithmetic of the network's passes."""
     backbone: Annotated[str | None, _option(str, "NAME", "resnet18")] = None
     """resnet18, or any network that timm knows."""
     width: Annotated[int | None, _option(int, "W", 64)] = None
@@ -92,12 +92,22 @@ class Train:
     """Learning rate."""
     optimizer: Annotated[str | None, _option(str, "sgd|adam", "the learner's")] = None
     """Optimiser."""
+    momentum: Annotated[float | None, _option(float, "M", "the learner's")] = None
+    """Momentum of sgd."""
+    weight_decay: Annotated[float | None, _option(float, "RATE", "the learner's")] = None
+    """Weight decay."""
+    ema: Annotated[int | None, _option(int, "EXAMPLES", 1024)] = None
+    """Examples that the averaged read-out looks back over."""
     batch: Annotated[int | None, _option(int, "N", 32)] = None
     """Examples that come in a step."""
     tasks: Annotated[int | None, _option(int, "N", 10)] = None
     """Tasks that the classes are split into."""
     order: Annotated[str | None, _option(str, "label|permuted", "label")] = None
     """Order in which classes come."""
+    disjoint: Annotated[float | None, _option(float, "SHARE", 1)] = None
+    """Share of classes that stay whole in their task."""
+    blur: Annotated[float | None, _option(float, "SHARE", 0)] = None
+    """Share of the other classes' images that is spread over the other tasks."""
     validation: Flag = False
     """Hold out a tenth of the training images and test on it, never on the test images."""
     passes: Annotated[str | None, _option(str, "separate|joint", "separate")] = None
@@ -183,6 +193,11 @@ class Train:
             return
         if self.out.exists() and not self.out.is_dir():
             raise WrongRequest(f"--out: {str(self.out)!r} is a file; name a folder")
+        try:
+            self.out.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise WrongRequest(f"--out: cannot make the folder {str(self.out)!r}: {error.strerror}") from error
+        check_output(str(self.out / "record.json"), "--out")
         if find_spec("safetensors") is None:
             raise WrongRequest("--out needs safetensors, which is not installed: pip install 'reprise-cl[train]'")
 

@@ -25,7 +25,6 @@ class Batch:
     x: Tensor  # images, augmented and normalised, B×3×H×W
     y: Tensor  # labels
     ids: Tensor  # example ids
-    pixels: Tensor  # the images as they are stored, uint8, B×H×W×3
     weight: Tensor  # float, one per example
 
     def mean(self, values: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reprise.files import Damaged, read_json, sealed, unsealed
+from reprise.files import Damaged, read_json, sealed, sync_folder, unsealed
 from reprise.train.config import TrainRun
 from reprise.train.errors import TrainingFailed
 from reprise.train.run import Run
@@ -53,6 +53,7 @@ def save(run: Run, folder: Path) -> Path:
             _to_disk(scratch)
             shutil.rmtree(target, ignore_errors=True)
             os.replace(scratch, target)
+            sync_folder(folder)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
         older = [path for path in sorted(found(folder)) if path <= target]
@@ -83,12 +84,15 @@ def clear(folder: Path) -> None:
 
 def load(run: Run, folder: Path, warn: Callable[[str], None] | None = None) -> bool:
     """Go on from the newest checkpoint that is whole; false if there is none. One of another run is an error."""
-    for path in sorted(found(folder), reverse=True):
+    paths = sorted(found(folder))
+    while paths:
+        path = paths.pop()
         try:
             state = _read(path, run.config)
         except Damaged as damage:
             if warn is not None:
-                warn(f"The checkpoint {path} is damaged: {damage}. The one before it is tried.")
+                then = "The one before it is tried" if paths else "No whole one is left, so the run begins again"
+                warn(f"The checkpoint {path} is damaged: {damage}. {then}.")
             continue
         try:
             run.load_state_dict(state)

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import cache
 from types import MappingProxyType
 from typing import Any
 
+import torch
+
 from reprise.files import digest
-from reprise.learners import Learner, find_learner, hyperparameters
+from reprise.learners import Learner, Setting, find_learner, hyperparameters, make_learner
 from reprise.learners.learner import PASSES
 from reprise.memory import Memory, as_retrieval
 from reprise.nets.heads import HEADS
+from reprise.nets.resnet import ResNet18
 from reprise.rng import check_seed
 from reprise.specs import number, whole
 from reprise.streams.options import Order, StreamOptions
@@ -110,6 +114,9 @@ class TrainRun:
             raise TypeError(f"pretrained must be True or False, got {self.pretrained!r}")
         if self.optimizer == "adam" and self.momentum:
             raise ValueError(f"momentum is for sgd; adam has its own, got momentum={self.momentum}")
+        if self.backbone != "resnet18" and self.width != 64:
+            raise ValueError(f"width is for 'resnet18'; the backbone {self.backbone!r} has its own, got {self.width}")
+        _try_learner(self.learner, tuple(self.hyper.items()))
         self.stream_options  # noqa: B018 - checks its values
         self.memory()
         if self.scored and kind.draws != 1:
@@ -165,6 +172,14 @@ class TrainRun:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return TrainRun.from_configuration, (self.configuration(), self.seed)  # a read-only mapping cannot be pickled
+
+
+@cache
+def _try_learner(name: str, hyper: tuple[tuple[str, Any], ...]) -> None:
+    """Make the learner around a network of no size, so that a wrong hyper-parameter is found before images are read."""
+    with torch.device("meta"):
+        net = ResNet18(2, "cosine", 1)
+    make_learner(name, net, Setting(2, 1), **dict(hyper))
 
 
 def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:

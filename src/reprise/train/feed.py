@@ -87,7 +87,6 @@ class Feed(ABC):
             x=self.pixels.augmented(ids, crops),
             y=self.pixels.labels[ids],
             ids=ids,
-            pixels=self.pixels.gather(ids),
             weight=weight,
         )
 

@@ -100,7 +100,7 @@ def make_record(run: Run | Finished, timings: dict[str, float]) -> Record:
 def _provenance(done: Finished) -> dict[str, Any]:
     """How, by what and on what a run was made."""
     return {
-        "command": ["reprise", *sys.argv[1:]],
+        "command": [_program(), *sys.argv[1:]],
         "reprise": __version__,
         "python": platform.python_version(),
         "numpy": np.__version__,
@@ -109,6 +109,11 @@ def _provenance(done: Finished) -> dict[str, Any]:
         "device": done.device,
         "processes": done.processes,
     }
+
+
+def _program() -> str:
+    name = Path(sys.argv[0]).name
+    return "reprise" if name == "__main__.py" else name
 
 
 def _accuracies(found: Evaluations) -> list[list[float | None]]:

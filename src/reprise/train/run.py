@@ -47,17 +47,18 @@ class Images:
         root: str | os.PathLike[str] | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> Images:
-        """Read a run's images from the folder `root`; `glyphs` needs none."""
-        parts = [
-            data.load(run.dataset, root, split, size=run.size, holdout=run.holdout, progress=progress)
-            for split in ("train", "test")
-        ]
-        return cls(_first(parts[0], run.per_class), _first(parts[1], run.test_per_class))
+        """Read a run's images from the folder `root`; `glyphs` needs none. A validation run never reads test images."""
+
+        def part(split: str) -> ImageSet:
+            return data.load(run.dataset, root, split, size=run.size, holdout=run.holdout, progress=progress)
+
+        train = _first(part("train"), run.per_class)
+        return cls(train, train if run.validation else _first(part("test"), run.test_per_class))
 
     @staticmethod
     def source(run: TrainRun) -> tuple[object, ...]:
         """What decides which images a run needs."""
-        return run.dataset, run.size, run.holdout, run.per_class, run.test_per_class
+        return run.dataset, run.size, run.holdout, run.per_class, run.test_per_class, run.validation
 
 
 def _first(images: ImageSet, each: int | None) -> ImageSet:
@@ -96,6 +97,8 @@ class Run:
     def __init__(self, config: TrainRun, images: Images, device: str | torch.device = "cpu") -> None:
         self.config = config
         self.device = torch.device(device)
+        if self.device.type == "cuda" and not torch.cuda.is_available():
+            raise ValueError(f"device {str(device)!r} was asked for, but torch finds no GPU here; 'cpu' always works")
         self.ranks = Ranks.here()
         self.pixels = Pixels(images.train, self.device)
         self.test = self.pixels if config.validation else Pixels(images.test, self.device)

@@ -145,7 +145,7 @@ class Lane:
         sizes = [self.config.batch, *[self.config.replay] * (self.segments - 1)]
         x = self.x.permute(0, 3, 1, 2)
         parts = zip(*(torch.split(one, sizes) for one in (x, self.y, self.example, self.weight)), strict=True)
-        incoming, *replay = (Batch(x, y, ids, x, weight) for x, y, ids, weight in parts)
+        incoming, *replay = (Batch(*part) for part in parts)
         present = torch.zeros_like(self.seen).index_fill_(0, self.group, True)
         self.seen |= present
         last = self.classes
