@@ -37,6 +37,7 @@ def report() -> Report:
 @pytest.fixture
 def measured(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """How the benchmark was asked for; it is not run."""
+    monkeypatch.delenv("COLUMNS", raising=False)  # into a pipe a table is as wide as it needs to be
     asked: list[dict[str, Any]] = []
 
     def measure(device: str, **settings: Any) -> Report:

@@ -302,3 +302,12 @@ def test_a_test_set_of_other_classes_is_refused():
     other = from_arrays(images().test.images, np.arange(len(images().test)) % 12, split="test")
     with pytest.raises(ValueError, match="12"):
         train(config(), Images(images().train, other))
+
+
+@pytest.mark.parametrize("settings", [{"replay": 1}, {"batch": 19}], ids=str)
+def test_one_small_image_in_a_batch_is_a_sentence_before_training(settings):
+    """Twenty images a task in batches of nineteen leave one; at 8×8 it shrinks to a single place."""
+    small = Images(*(replace(one, images=one.images[:, :8, :8].copy()) for one in (images().train, images().test)))
+    with pytest.raises(ValueError, match="a batch of one image of 8×8 leaves BatchNorm a single number"):
+        Run(config(**settings), small)
+    Run(config(**settings), images())  # at 16×16 four places are left

@@ -227,7 +227,10 @@ def results(record: Mapping[str, Any]) -> RenderableType:
     table.add_column("per cent" if record["split"] == "test" else "per cent, validation", no_wrap=True)
     for name in metrics:
         table.add_column(name, justify="right", no_wrap=True)
+    even = len(set(record.get("stream", {}).get("counts", [0, 1]))) == 1  # no class is rarer: thirds would mean nothing
     for key, what in METRICS.items():
+        if even and key in ("head", "mid", "tail"):
+            continue
         style = "bold" if key == "final" else None
         table.add_row(
             what, *(_figure(found[key], signed=key == "backward_transfer") for found in metrics.values()), style=style

@@ -121,6 +121,7 @@ class Run:
         self.readout = Readout(net, config.ema)
         self.optimizer = _optimizer(config, self.learner)
         self.feed = self._feed()
+        self._check_batches(images.train)
         self.forward = self._shared()
         self._begin(images)
 
@@ -134,6 +135,17 @@ class Run:
         if self.ranks.world > 1:
             raise ValueError(f"{run.retrieval!r} asks the network at every step, which one process alone can do")
         return LiveFeed(self.stream, memory, size, self.pixels, self._score, run.seed, run.augment)
+
+    def _check_batches(self, train: ImageSet) -> None:
+        """BatchNorm cannot normalise a single number: one image that has shrunk to one place."""
+        height, width = train.images.shape[1:3]
+        replayed = getattr(self.feed, "replayed", [[self.config.replay]])
+        alone = 1 in self.feed.arrivals or any(1 in row for row in replayed)
+        if self.config.backbone == "resnet18" and max(height, width) <= 8 and alone:
+            raise ValueError(
+                f"a batch of one image of {height}×{width} leaves BatchNorm a single number to normalise: "
+                "give another batch or replay size, or resize the images to more than 8×8"
+            )
 
     def _shared(self) -> nn.Module:
         """What a step's forward passes go through: the learner, or its share of data-parallel training."""

@@ -103,7 +103,7 @@ def test_each_process_has_a_core_of_its_own(two):
 def test_images_that_are_not_there_are_an_error_of_that_run_alone(tmp_path):
     small = {"tasks": 5, "batch": 8, "buffer": 20, "replay": 4, "width": 2, "per_class": 3, "test_per_class": 1}
     here, gone = config(**small, dataset="glyphs"), config(**small, dataset=str(tmp_path / "gone"))
-    unknown = config(**small, dataset="glyphs", backbone="resnet19")
+    unknown = config(**{**small, "width": 64}, dataset="glyphs", backbone="resnet19")
     ends = {landed.config: landed for landed in fleet([gone, here, unknown], jobs=1)}
     assert ends[here].record["identity"] == here.identity
     assert ends[gone].record is None
