@@ -85,7 +85,7 @@ class Group:
         self.images = images
         self.device = device
         self.pixels = Pixels(images.train, device)
-        self.test = Pixels(images.test, device)
+        self.test = self.pixels if images.test is images.train else Pixels(images.test, device)
         self.classes = len(images.train.classes)
 
     def takes(self, config: TrainRun) -> bool:
