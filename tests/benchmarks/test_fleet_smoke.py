@@ -24,6 +24,7 @@ from reprise.bench.lanes import Lanes
 from reprise.bench.loops import Size, config, noise
 from reprise.bench.profile import REST, by_class, by_name, class_of
 from reprise.bench.rows import Report
+from reprise.nets.rows import initial_row
 from reprise.train.pixels import Pixels
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -104,33 +105,36 @@ def test_the_reservoir_keeps_as_many_as_it_should() -> None:
     assert torch.equal(buffer.labels > 0, buffer.images[:, 0, 0, 0] > 0)
 
 
-class Stream:
-    def synchronize(self) -> None: ...
-
-
 class CountingLane:
     """Does nothing but count."""
 
-    def __init__(self, run: Any, pixels: Any, test: Any, classes: int, longest: int, tests: int) -> None:
-        self.stream, self.longest = Stream(), longest
-        self.losses = torch.full((longest,), torch.nan)
-        self.done = self.tested = 0
+    def __init__(self, run: Any, pixels: Any, test: Any, classes: int, longest: int, tests: int, width: int) -> None:
+        self.longest, self.width = longest, width
+        self.losses = torch.full((width, longest), torch.nan)
+        self.done = self.tested = self.begun = 0
 
-    def begin(self, planned: Any, weights: torch.Tensor) -> None:
-        size = nets.build("resnet18", classes=10, width=2, seed=0).state_dict().values()
-        assert len(weights) == sum(value.numel() for value in size if value.is_floating_point())
+    def begin(self, place: int, planned: Any, weights: torch.Tensor) -> None:
+        assert weights.shape == initial_row(nets.build("resnet18", classes=10, width=2, seed=0)).shape
         assert len(planned.ids) == self.longest
+        assert place == self.begun
+        self.begun += 1
 
     def rewind(self) -> None:
         self.done = 0
 
     def advance(self, steps: int) -> None:
-        self.losses[self.done : self.done + steps] = 1.0
+        assert self.begun == self.width
+        self.losses[:, self.done : self.done + steps] = 1.0
         self.done += steps
         assert self.done <= self.longest  # beyond it there is no tape
 
-    def evaluate(self, number: int, ids: np.ndarray) -> None:
-        assert number == 0
+    def mark(self) -> Any:
+        return SimpleNamespace(query=lambda: True)
+
+    def synchronize(self) -> None: ...
+
+    def evaluate(self, place: int, number: int, ids: np.ndarray) -> None:
+        assert place == number == 0
         self.tested += len(ids)
 
 
@@ -138,13 +142,12 @@ class CountingLane:
 def counting(monkeypatch: pytest.MonkeyPatch) -> type[CountingLane]:
     """A machine that seems to have a GPU, whose lanes count."""
     module = types.ModuleType("reprise.train.fleet.lane")
-    module.Lane = CountingLane  # type: ignore[attr-defined]
+    module.Lane, module.ABREAST = CountingLane, 2  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    monkeypatch.setattr(torch.cuda, "Event", lambda: SimpleNamespace(record=lambda stream: None, query=lambda: True))
     for name in ("synchronize", "reset_peak_memory_stats", "empty_cache"):
         monkeypatch.setattr(torch.cuda, name, lambda *_: None)
     events = [
-        SimpleNamespace(key="statistics", self_device_time_total=500.0, count=200, device_type="DeviceType.CUDA"),
+        SimpleNamespace(key="convolve", self_device_time_total=500.0, count=200, device_type="DeviceType.CUDA"),
         SimpleNamespace(key="cudaGraphLaunch", self_device_time_total=9.0, count=10, device_type="DeviceType.CPU"),
     ]
 
@@ -175,24 +178,23 @@ def test_everything_for_a_gpu_is_asked_for(counting: type[CountingLane], monkeyp
     assert sum(row.what.startswith("faithful") for row in report.rows) == 2
     assert all(row.ratio for row in report.rows if not row.what.startswith("faithful"))
     assert [figure.skipped for figure in report.figures] == ["", ""]
-    assert [(one.what, one.ms, one.launches) for one in report.shares] == [("norm: statistics", 0.25, 100)]
+    assert [(one.what, one.ms, one.launches) for one in report.shares] == [("convolution and statistics", 0.125, 50)]
     assert len(told) == len(report.rows)
 
 
 def test_lanes_are_reused_and_looked_at(counting: type[CountingLane], monkeypatch: pytest.MonkeyPatch) -> None:
     lanes = Lanes(noise(TINY), TINY, torch.device("cpu"), "bf16")
-    first = lanes.timing(1)
-    assert first.run_steps == 2
-    lane = lanes.made[0]
-    assert lanes.timing(3).run_steps == 6
-    assert len(lanes.made) == 3
-    assert lanes.made[0] is lane
+    assert lanes.timing(1).run_steps == 2
+    (alone,) = lanes.made[1]
+    assert lanes.timing(5).run_steps == 10
+    assert [len(lanes.made[width]) for width in (1, 2)] == [1, 2]
+    assert lanes.made[1][0] is alone
     lanes.host_share(2, 300)
-    assert [one.done for one in lanes.made] == [lanes.longest, lanes.longest, 3]
+    assert [one.done for one in lanes.made[2]] == [lanes.longest, 3]
     lanes.tested()
-    assert lane.tested == 2 * 80  # type: ignore[attr-defined]
+    assert alone.tested == 2 * 80  # type: ignore[attr-defined]
     monkeypatch.setattr(counting, "advance", lambda self, steps: None)
-    lanes.made[1].losses.fill_(torch.nan)
+    lanes.made[2][0].losses[1].fill_(torch.nan)
     with pytest.raises(RuntimeError, match="is not a number"):
         lanes.timing(2)
 
@@ -216,13 +218,16 @@ def test_what_fails_and_what_comes_too_late_is_skipped_with_its_reason(
 
 def test_kernels_are_told_apart() -> None:
     names = {
-        "normalise": "norm: normalise",
+        "normalise": "norm, residual and ReLU",
         "average": "descend: SGD and average",
         "fetch_0d1d2d": "fetch: images and crops",
-        "sm90_xmma_fprop_implicit_gemm_bf16bf16_bf16f32_f32_nhwckrsc_nhwc_tilesize": "convolution, forward",
-        "sm90_xmma_dgrad_implicit_gemm_indexed_bf16": "convolution, input gradient",
-        "void cutlass__5x_cudnn::Kernel<cutlass_tensorop_s1688wgrad_optimized_tf32>": "convolution, weight gradient",
-        "void cudnn::ops::nchwToNhwcKernel<float>": "convolution, layout",
+        "sm90_xmma_fprop_implicit_gemm_bf16bf16_bf16f32_f32_nhwckrsc_nhwc_tilesize": "convolution by cuDNN",
+        "sm90_xmma_dgrad_implicit_gemm_indexed_bf16": "convolution by cuDNN",
+        "void cutlass__5x_cudnn::Kernel<cutlass_tensorop_s1688wgrad_optimized_tf32>": "convolution by cuDNN",
+        "void cudnn::ops::nchwToNhwcKernel<float>": "convolution by cuDNN",
+        "pull": "convolution backward, ReLU and sums",
+        "weigh": "convolution, weight gradient",
+        "settle": "norm: joining tiles",
         "void cutlass::Kernel2<cutlass_80_simt_sgemm_128x64_8x5_nn_align1>": "matrix products",
         "Memset (Device)": "copies and fills",
         "void at::native::reduce_kernel<512, 1>": REST,
@@ -234,8 +239,8 @@ def test_kernels_are_told_apart() -> None:
     ]
     kernels = by_name(events, 10)
     assert kernels[0].what.startswith("void at::native")
-    assert sum(share.ms for share in by_class(kernels)) == pytest.approx(5.5)
-    assert by_class(kernels)[0].what == "norm: normalise"
+    assert sum(share.ms for share in by_class(kernels)) == pytest.approx(9.1)
+    assert by_class(kernels)[0].what == "convolution backward, ReLU and sums"
 
 
 def test_the_run_that_is_timed_is_not_tested_on_the_way() -> None:

@@ -23,15 +23,15 @@ from reprise.train import Images
 Result = TypeVar("Result")
 Tell = Callable[[str], None]
 
-# Image side, precision, and how many lanes go at once; what matters most comes first, should time run out.
+# Image side, precision, and how many runs go at once; what matters most comes first, should time run out.
 PARTS: tuple[tuple[int, str, tuple[int, ...]], ...] = (
-    (32, "bf16", (1, 2, 4, 8, 12)),
-    (64, "bf16", (1, 4, 8)),
+    (32, "bf16", (1, 2, 4, 8, 16, 24)),
+    (64, "bf16", (1, 8, 16)),
     (32, "tf32", (1, 8)),
     (32, "fp32", (1, 8)),
 )
 LONG = 300  # steps over which the host's share is taken
-WIDE = 8  # lanes that it is taken with
+WIDE = 8  # runs that it is taken with
 
 
 def measure(
@@ -102,7 +102,7 @@ class _Bench:
         what = f"Host cores busy while {wide} runs replay {min(LONG, lanes.longest)} steps"
         self._figure(what, lambda: lanes.host_share(wide, LONG), "of one core")
         self._figure("Evaluation, both read-outs of one run", lanes.tested, "images/s")
-        profile, problem = self._try(lanes.profile)
+        profile, problem = self._try(lambda: lanes.profile(wide))
         if profile is None:
             self.report.figures.append(Figure("Profile of one step", skipped=problem))
         else:

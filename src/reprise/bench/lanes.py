@@ -33,9 +33,9 @@ class Lanes:
     """Lanes of one kind; more are made as they are asked for, and those there are stay."""
 
     def __init__(self, images: Images, size: Size, device: torch.device, precision: str) -> None:
-        from reprise.train.fleet.lane import Lane
+        from reprise.nets.rows import initial_row
+        from reprise.train.fleet.lane import ABREAST, Lane
         from reprise.train.fleet.planned import make_plan
-        from reprise.train.fleet.row import initial_row
 
         self.size, self.device = size, device
         self.config = config(size, precision)
@@ -43,21 +43,27 @@ class Lanes:
         self.planned = make_plan(self.config, images.train.labels)
         self.longest = len(self.planned.stream)
         self.weights = initial_row(nets.build("resnet18", classes=size.classes, width=size.width, seed=0))
-        self.kind = Lane
-        self.made: list[Lane] = []
+        self.kind, self.abreast = Lane, ABREAST
+        self.made: dict[int, list[Lane]] = {}
 
-    def widen(self, count: int) -> None:
-        """Have at least so many lanes."""
-        while len(self.made) < count:
-            lane = self.kind(self.config, self.pixels, self.pixels, self.size.classes, self.longest, 1)
-            lane.begin(self.planned, self.weights)
-            self.made.append(lane)
+    def at_once(self, count: int) -> list[Lane]:
+        """Lanes for so many runs, as the fleet has them: full ones, and one for the rest."""
+        widths = [self.abreast] * (count // self.abreast) + [count % self.abreast]
+        lanes = []
+        for width, many in ((width, widths.count(width)) for width in dict.fromkeys(widths) if width):
+            made = self.made.setdefault(width, [])
+            while len(made) < many:
+                lane = self.kind(self.config, self.pixels, self.pixels, self.size.classes, self.longest, 1, width)
+                for place in range(width):
+                    lane.begin(place, self.planned, self.weights)
+                made.append(lane)
+            lanes += made[:many]
         torch.cuda.synchronize(self.device)
+        return lanes
 
     def timing(self, count: int) -> Timing:
-        """Rounds of `count` lanes at once."""
-        self.widen(count)
-        lanes = self.made[:count]
+        """Rounds of `count` runs at once."""
+        lanes = self.at_once(count)
         wall, host = [], []
         for _ in range(self.size.rounds):
             took, used = self._round(lanes, self.size.warm, self.size.steps)
@@ -67,37 +73,35 @@ class Lanes:
         return Timing(self.size.steps * count, wall, host)
 
     def host_share(self, count: int, steps: int) -> float:
-        """Cores that the host keeps busy while so many lanes replay so many steps."""
-        self.widen(count)
-        took, used = self._round(self.made[:count], 0, min(steps, self.longest))
+        """Cores that the host keeps busy while so many runs replay so many steps."""
+        took, used = self._round(self.at_once(count), 0, min(steps, self.longest))
         return used / took
 
     def tested(self) -> float:
         """Test images a second, both read-outs of one run counted."""
-        self.widen(1)
-        lane, ids = self.made[0], np.arange(len(self.pixels.labels))
+        (lane,), ids = self.at_once(1), np.arange(len(self.pixels.labels))
         rates = []
         for _ in range(self.size.rounds + 1):
             torch.cuda.synchronize(self.device)
             began = time.perf_counter()
-            lane.evaluate(0, ids)
-            lane.stream.synchronize()
+            lane.evaluate(0, 0, ids)
+            lane.synchronize()
             rates.append(2 * len(ids) / (time.perf_counter() - began))
         return median(rates[1:])  # the first compiles
 
-    def profile(self, steps: int = 10) -> tuple[list[Share], list[Share]]:
-        """What one step of one run alone takes, by class of kernels and by kernel."""
+    def profile(self, count: int, steps: int = 10) -> tuple[list[Share], list[Share]]:
+        """What a run-step takes on a lane of so many runs, or a full one, by class of kernels and by kernel."""
         from torch.profiler import ProfilerActivity, profile
 
-        self.widen(1)
-        lane, steps = self.made[0], min(steps, self.longest - self.size.warm)
+        (lane,) = self.at_once(min(count, self.abreast))
+        steps = min(steps, self.longest - self.size.warm)
         lane.rewind()
         lane.advance(self.size.warm)
-        lane.stream.synchronize()
+        lane.synchronize()
         with profile(activities=[ProfilerActivity.CUDA]) as found:
             lane.advance(steps)
             torch.cuda.synchronize(self.device)
-        kernels = by_name(found.key_averages(), steps)
+        kernels = by_name(found.key_averages(), steps * lane.width)
         if not kernels:
             raise RuntimeError("the profiler saw no kernel; it may need rights that this process lacks")
         return by_class(kernels), kernels
@@ -113,7 +117,7 @@ class Lanes:
 
     def _check(self, lanes: Sequence[Lane], steps: int) -> None:
         for lane in lanes:
-            if not torch.isfinite(lane.losses[:steps]).all():
+            if not torch.isfinite(lane.losses[:, :steps]).all():
                 raise RuntimeError(f"a loss within the first {steps} steps is not a number: nothing was trained")
 
 
@@ -125,20 +129,14 @@ def _play(lanes: Sequence[Lane], steps: int) -> None:
         for lane in lanes:
             lane.advance(turn)
         if (done + turn) % CHUNK == 0 or done + turn == steps:
-            marks.append([_mark(lane) for lane in lanes])
+            marks.append([lane.mark() for lane in lanes])
             while len(marks) > AHEAD:
                 _sleep_until(marks.popleft())
     for left in marks:
         _sleep_until(left)
 
 
-def _mark(lane: Lane) -> torch.cuda.Event:
-    event = torch.cuda.Event()  # type: ignore[no-untyped-call]
-    event.record(lane.stream)
-    return event
-
-
 def _sleep_until(events: Sequence[torch.cuda.Event]) -> None:
     for event in events:
-        while not event.query():  # type: ignore[no-untyped-call]
+        while not event.query():
             time.sleep(2e-4)  # to wait in the driver would keep a core busy

@@ -1,4 +1,4 @@
-"""Kernels of a step by class, told apart by their names."""
+"""Kernels of a run-step by class, told apart by their names."""
 
 from __future__ import annotations
 
@@ -10,16 +10,15 @@ from reprise.bench.rows import Share
 
 # The first pattern that fits decides. Ours come first: they are known by their whole names.
 CLASSES: tuple[tuple[str, str], ...] = (
-    ("norm: statistics", r"^statistics(_|$)"),
-    ("norm: normalise", r"^normalise(_|$)"),
-    ("norm: gradient_sums", r"^gradient_sums(_|$)"),
-    ("norm: input_gradient", r"^input_gradient(_|$)"),
+    ("convolution and statistics", r"^convolve(_|$)"),
+    ("convolution backward, ReLU and sums", r"^pull(_|$)"),
+    ("convolution, weight gradient", r"^weigh(_|$)"),
+    ("norm: joining tiles", r"^(settle|slopes|spread)(_|$)"),
+    ("norm, residual and ReLU", r"^normalise(_|$)"),
+    ("norm backward", r"^input_gradient(_|$)"),
     ("descend: SGD and average", r"^(descend|average)(_|$)"),
     ("fetch: images and crops", r"^fetch(_|$)"),
-    ("convolution, weight gradient", r"wgrad|bwd_?filter|backward_?filter"),
-    ("convolution, input gradient", r"dgrad|bwd_?data|backward_?data"),
-    ("convolution, forward", r"fprop|convolve|conv2d|conv_|winograd|implicit_gemm"),
-    ("convolution, layout", r"nchwtonhwc|nhwctonchw|tensortransform"),
+    ("convolution by cuDNN", r"wgrad|dgrad|fprop|conv2d|conv_|winograd|implicit_gemm|nchwtonhwc|nhwctonchw"),
     ("matrix products", r"gemm|gemv|cublas|splitk|nvjet"),
     ("copies and fills", r"^memcpy|^memset|copy_kernel|fillfunctor|catarray"),
 )
@@ -30,9 +29,9 @@ def class_of(name: str) -> str:
     """The class of a kernel.
 
     >>> class_of("sm90_xmma_wgrad_implicit_gemm_indexed_bf16bf16_bf16f32")
-    'convolution, weight gradient'
+    'convolution by cuDNN'
     >>> class_of("input_gradient"), class_of("void at::native::vectorized_elementwise_kernel<4>")
-    ('norm: input_gradient', 'elementwise, loss and the rest')
+    ('norm backward', 'elementwise, loss and the rest')
     """
     return next((what for what, pattern in CLASSES if re.search(pattern, name, re.IGNORECASE)), REST)
 

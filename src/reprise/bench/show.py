@@ -25,7 +25,7 @@ HEADINGS = (
     "GiB",
     "rounds × steps",
 )
-KERNELS = ("kernels of one step", "ms", "share", "launches")
+KERNELS = ("kernels of a run-step", "ms", "share", "launches")
 
 
 def as_tables(report: Report) -> Group:

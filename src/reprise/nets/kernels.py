@@ -1,11 +1,11 @@
-"""Triton kernels for BatchNorm with ReLU and a residual, over several batches in one tensor, each normalised by itself.
+"""Triton kernels for BatchNorm of many networks at once, with the ReLU and the residual sum that follow it.
 
-A tensor holds segments of images one after the other: the incoming batch, then each replay batch. A segment may be
-padded: `counts` says on the device how many of its images are real. Those alone make the statistics, and only they get
-a gradient. Tensors are rows × channels: an image batch in channels-last order is that already.
+A run's tensor holds batches of images one after the other: the incoming batch, then each replay batch. Each is
+normalised by itself. A batch may be padded: `counts` says on the device how many of its images are real. Those alone
+make the statistics, and only they get a gradient.
 
-Rows are cut into tiles that do not cross segments. Statistics are taken tile by tile around the tile's own mean and
-then joined by Chan's formula, so that they are as exact as a two-pass computation.
+Statistics come tile by tile, each around the tile's own mean, and are joined by Chan's formula, so that they are as
+exact as a two-pass computation.
 """
 
 from __future__ import annotations
@@ -13,197 +13,208 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from reprise.nets.convolve import segment_of
+
 EPS = tl.constexpr(1e-5)
 MOMENTUM = tl.constexpr(0.1)
 
 
 @triton.jit
-def _place(tile, counts, hw, t0: tl.constexpr, t1: tl.constexpr, r0: tl.constexpr, r1: tl.constexpr,
-           r2: tl.constexpr, size: tl.constexpr):  # fmt: skip
-    """Segment of a tile, its place there, its first row, and how many of its rows are real, or there at all."""
-    segment = (tile >= t0).to(tl.int32) + (tile >= t0 + t1).to(tl.int32)
-    local = tile - tl.where(segment == 0, 0, tl.where(segment == 1, t0, t0 + t1))
-    base = tl.where(segment == 0, 0, tl.where(segment == 1, r0, r0 + r1))
-    there = tl.where(segment == 0, r0, tl.where(segment == 1, r1, r2)) - local * size
-    real = tl.load(counts + segment) * hw - local * size
-    return segment, local, base + local * size, real, there
+def settle(means, squares, counts, mean, scale, running_mean, running_var, run_length, hw,
+           c, segments: tl.constexpr, t0, t1, t2,
+           size: tl.constexpr, chunk: tl.constexpr, bc: tl.constexpr):  # fmt: skip
+    """Mean and 1 / deviation of each batch, from those of its tiles; running statistics moved once per batch."""
+    run = tl.program_id(1).to(tl.int64)
+    counts += run * segments
+    if tl.load(counts) == 0:
+        return
+    channels = tl.program_id(0) * bc + tl.arange(0, bc)
+    inside = channels < c
+    means += run * (t0 + t1 + t2) * c
+    squares += run * (t0 + t1 + t2) * c
+    running_mean += run * run_length
+    running_var += run * run_length
+    old_mean = tl.load(running_mean + channels, mask=inside, other=0.0)
+    old_var = tl.load(running_var + channels, mask=inside, other=0.0)
+    for segment in tl.static_range(segments):
+        first = 0 if segment == 0 else (t0 if segment == 1 else t0 + t1)
+        tiles = t0 if segment == 0 else (t1 if segment == 1 else t2)
+        rows = tl.load(counts + segment) * hw
+        divisor = tl.maximum(rows, 1).to(tl.float32)
+        whole = tl.zeros((bc,), tl.float32)
+        for start in range(0, tiles, chunk):
+            tile = start + tl.arange(0, chunk)
+            number = tl.minimum(tl.maximum(rows - tile * size, 0), size).to(tl.float32)
+            where = (first + tile)[:, None] * c + channels[None, :]
+            mask = (tile < tiles)[:, None] & inside[None, :]
+            whole += tl.sum(tl.load(means + where, mask=mask, other=0.0) * number[:, None], 0)
+        whole = whole / divisor
+        square = tl.zeros((bc,), tl.float32)
+        for start in range(0, tiles, chunk):
+            tile = start + tl.arange(0, chunk)
+            number = tl.minimum(tl.maximum(rows - tile * size, 0), size).to(tl.float32)
+            where = (first + tile)[:, None] * c + channels[None, :]
+            mask = (tile < tiles)[:, None] & inside[None, :]
+            apart = tl.load(means + where, mask=mask, other=0.0) - whole[None, :]
+            square += tl.sum(tl.load(squares + where, mask=mask, other=0.0) + apart * apart * number[:, None], 0)
+        variance = square / divisor
+        # A batch without images has no statistics. Left at its mean of 0 it stays small, however deep the network.
+        at = (run * segments + segment) * c + channels
+        tl.store(mean + at, whole, mask=inside)
+        tl.store(scale + at, tl.where(rows > 0, 1.0 / tl.sqrt(variance + EPS), 0.0), mask=inside)
+        step = tl.where(rows > 0, MOMENTUM, 0.0)
+        old_mean += step * (whole - old_mean)
+        old_var += step * (square / tl.maximum(rows - 1, 1).to(tl.float32) - old_var)
+    tl.store(running_mean + channels, old_mean, mask=inside)
+    tl.store(running_var + channels, old_var, mask=inside)
 
 
 @triton.jit
-def _joined(means, squares, counts, hw, segment, first, tiles, channels,
-            inside, c: tl.constexpr, size: tl.constexpr, most: tl.constexpr):  # fmt: skip
-    """Mean, variance and number of a segment's rows, from those of its tiles."""
-    place = tl.arange(0, most)
-    number = tl.minimum(tl.maximum(tl.load(counts + segment) * hw - place * size, 0), size).to(tl.float32)
-    total = tl.sum(number, 0)
-    where = (first + place)[:, None] * c + channels[None, :]
-    mask = (place < tiles)[:, None] & inside[None, :]
-    mean = tl.load(means + where, mask=mask, other=0.0)
-    square = tl.load(squares + where, mask=mask, other=0.0)
-    number = tl.where(place < tiles, number, 0.0)
-    divisor = tl.maximum(total, 1.0)
-    whole = tl.sum(mean * number[:, None], 0) / divisor
-    apart = mean - whole[None, :]
-    variance = tl.sum(square + apart * apart * number[:, None], 0) / divisor
-    return whole, variance, total
-
-
-@triton.jit
-def statistics(x, means, squares, counts, hw, c: tl.constexpr, t0: tl.constexpr,
-               t1: tl.constexpr, r0: tl.constexpr, r1: tl.constexpr, r2: tl.constexpr, size: tl.constexpr,
-               bm: tl.constexpr, bc: tl.constexpr):  # fmt: skip
-    """Mean and sum of squares around it, for each tile and channel."""
-    tile = tl.program_id(0)
+def normalise(x1, mean1, scale1, gain1, shift1, x2, mean2, scale2, gain2, shift2, y, counts, run_length,
+              hw, c, images, segments: tl.constexpr,
+              t0, t1, n0, n1, n2,
+              size: tl.constexpr, bm: tl.constexpr, bc: tl.constexpr,
+              add: tl.constexpr, two: tl.constexpr):  # fmt: skip
+    """y = relu(norm of x1), with `add` relu(norm of x1 + x2), with `two` relu(norm of x1 + norm of x2)."""
+    run = tl.program_id(2).to(tl.int64)
+    counts += run * segments
+    if tl.load(counts) == 0:
+        return
     channels = tl.program_id(1) * bc + tl.arange(0, bc)
     inside = channels < c
-    segment, local, row, real, there = _place(tile, counts, hw, t0, t1, r0, r1, r2, size)
-    mean = tl.zeros((bc,), tl.float32)
-    square = tl.zeros((bc,), tl.float32)
-    number = 0.0
+    segment, local, first, there, real = segment_of(tl.program_id(0), counts, t0, t1, n0, n1, n2)
+    at = (run * segments + segment) * c + channels
+    own = run * run_length + channels
+    mean = tl.load(mean1 + at, mask=inside, other=0.0)
+    scale = tl.load(scale1 + at, mask=inside, other=0.0) * tl.load(gain1 + own, mask=inside, other=0.0)
+    shift = tl.load(shift1 + own, mask=inside, other=0.0)
+    if two:
+        other_mean = tl.load(mean2 + at, mask=inside, other=0.0)
+        other = tl.load(scale2 + at, mask=inside, other=0.0) * tl.load(gain2 + own, mask=inside, other=0.0)
+        shift += tl.load(shift2 + own, mask=inside, other=0.0)
+    base = (run * images + first) * hw
     for start in range(0, size, bm):
-        rows = start + tl.arange(0, bm)
-        mask = (rows < real)[:, None] & inside[None, :]
-        value = tl.load(x + (row + rows)[:, None] * c + channels[None, :], mask=mask, other=0.0).to(tl.float32)
-        more = tl.minimum(tl.maximum(real - start, 0), bm).to(tl.float32)
-        part = tl.sum(value, 0) / tl.maximum(more, 1.0)
-        apart = tl.where(mask, value - part[None, :], 0.0)
-        both = tl.maximum(number + more, 1.0)
-        shift = part - mean
-        square += tl.sum(apart * apart, 0) + shift * shift * (number * more / both)
-        mean += shift * (more / both)
-        number += more
-    where = tile * c + channels
-    tl.store(means + where, mean, mask=inside)
-    tl.store(squares + where, square, mask=inside)
-
-
-@triton.jit
-def normalise(x, residual, y, weight, bias, means, squares, counts,
-              saved_mean, saved_scale, running_mean, running_var, hw, c: tl.constexpr,
-              t0: tl.constexpr, t1: tl.constexpr, t2: tl.constexpr, r0: tl.constexpr, r1: tl.constexpr,
-              r2: tl.constexpr, size: tl.constexpr, bm: tl.constexpr, bc: tl.constexpr, most: tl.constexpr,
-              add: tl.constexpr, relu: tl.constexpr, segments: tl.constexpr):  # fmt: skip
-    """y = relu((x − mean) / deviation · weight + bias + residual); running statistics moved once per segment."""
-    tile = tl.program_id(0)
-    channels = tl.program_id(1) * bc + tl.arange(0, bc)
-    inside = channels < c
-    segment, local, row, real, there = _place(tile, counts, hw, t0, t1, r0, r1, r2, size)
-    first = tile - local
-    tiles = tl.where(segment == 0, t0, tl.where(segment == 1, t1, t2))
-    mean, variance, total = _joined(means, squares, counts, hw, segment, first, tiles, channels, inside, c, size, most)
-    # A segment without images has no statistics. Left at its mean of 0 it stays small, however deep the network.
-    scale = tl.where(total > 0.5, 1.0 / tl.sqrt(variance + EPS), 0.0)
-    if local == 0:
-        tl.store(saved_mean + segment * c + channels, mean, mask=inside)
-        tl.store(saved_scale + segment * c + channels, scale, mask=inside)
-    if tile == 0:
-        old_mean = tl.load(running_mean + channels, mask=inside, other=0.0)
-        old_var = tl.load(running_var + channels, mask=inside, other=0.0)
-        for one in tl.static_range(segments):
-            begin = 0 if one == 0 else (t0 if one == 1 else t0 + t1)
-            there_are = t0 if one == 0 else (t1 if one == 1 else t2)
-            m, v, n = _joined(means, squares, counts, hw, one, begin, there_are, channels, inside, c, size, most)
-            unbiased = v * (n / tl.maximum(n - 1.0, 1.0))
-            step = tl.where(n > 0.5, MOMENTUM, 0.0)
-            old_mean += step * (m - old_mean)
-            old_var += step * (unbiased - old_var)
-        tl.store(running_mean + channels, old_mean, mask=inside)
-        tl.store(running_var + channels, old_var, mask=inside)
-    gain = tl.load(weight + channels, mask=inside, other=0.0)
-    shift = tl.load(bias + channels, mask=inside, other=0.0)
-    for start in range(0, size, bm):
-        rows = start + tl.arange(0, bm)
-        mask = (rows < there)[:, None] & inside[None, :]
-        where = (row + rows)[:, None] * c + channels[None, :]
-        value = tl.load(x + where, mask=mask, other=0.0).to(tl.float32)
-        value = (value - mean[None, :]) * scale[None, :] * gain[None, :] + shift[None, :]
+        rows = local * size + start + tl.arange(0, bm)
+        mask = (rows < there * hw)[:, None] & inside[None, :]
+        where = (base + rows)[:, None] * c + channels[None, :]
+        value = (tl.load(x1 + where, mask=mask, other=0.0).to(tl.float32) - mean[None, :]) * scale[None, :]
+        value += shift[None, :]
         if add:
-            value += tl.load(residual + where, mask=mask, other=0.0).to(tl.float32)
-        if relu:
-            value = tl.maximum(value, 0.0)
-        tl.store(y + where, value.to(y.dtype.element_ty), mask=mask)
+            value += tl.load(x2 + where, mask=mask, other=0.0).to(tl.float32)
+        if two:
+            value += (tl.load(x2 + where, mask=mask, other=0.0).to(tl.float32) - other_mean[None, :]) * other[None, :]
+        tl.store(y + where, tl.maximum(value, 0.0).to(y.dtype.element_ty), mask=mask)
 
 
 @triton.jit
-def gradient_sums(dy, y, x, dz, saved_mean, saved_scale, sums, products,
-                  counts, hw, c: tl.constexpr, t0: tl.constexpr, t1: tl.constexpr, r0: tl.constexpr,
-                  r1: tl.constexpr, r2: tl.constexpr, size: tl.constexpr, bm: tl.constexpr, bc: tl.constexpr,
-                  relu: tl.constexpr, keep: tl.constexpr):  # fmt: skip
-    """Per tile the sums of dz and of dz · normalised x, where dz is dy behind the ReLU; dz itself if it is wanted."""
+def spread(dfeatures, out, x1, mean1, scale1, dz, sums, products, counts,
+           hw: tl.constexpr, c: tl.constexpr, images: tl.constexpr, segments: tl.constexpr,
+           t0: tl.constexpr, t1: tl.constexpr, t2: tl.constexpr, n0: tl.constexpr, n1: tl.constexpr,
+           n2: tl.constexpr, bm: tl.constexpr, bc: tl.constexpr):  # fmt: skip
+    """dz of the last layer, whose mean over the image made the features; and of each tile its sum and product."""
+    run = tl.program_id(2).to(tl.int64)
+    counts += run * segments
+    if tl.load(counts) == 0:
+        return
     tile = tl.program_id(0)
     channels = tl.program_id(1) * bc + tl.arange(0, bc)
     inside = channels < c
-    segment, local, row, real, there = _place(tile, counts, hw, t0, t1, r0, r1, r2, size)
-    mean = tl.load(saved_mean + segment * c + channels, mask=inside, other=0.0)
-    scale = tl.load(saved_scale + segment * c + channels, mask=inside, other=0.0)
-    total = tl.zeros((bc,), tl.float32)
-    product = tl.zeros((bc,), tl.float32)
-    for start in range(0, size, bm):
-        rows = start + tl.arange(0, bm)
-        mask = (rows < there)[:, None] & inside[None, :]
-        where = (row + rows)[:, None] * c + channels[None, :]
-        g = tl.load(dy + where, mask=mask, other=0.0).to(tl.float32)
-        if relu:
-            out = tl.load(y + where, mask=mask, other=0.0).to(tl.float32)
-            g = tl.where(out > 0.0, g, 0.0)
-        if keep:
-            tl.store(dz + where, g.to(dz.dtype.element_ty), mask=mask)
-        value = tl.load(x + where, mask=mask, other=0.0).to(tl.float32)
-        g = tl.where((rows < real)[:, None], g, 0.0)
-        total += tl.sum(g, 0)
-        product += tl.sum(g * (value - mean[None, :]) * scale[None, :], 0)
-    tl.store(sums + tile * c + channels, total, mask=inside)
-    tl.store(products + tile * c + channels, product, mask=inside)
+    segment, local, first, there, real = segment_of(tile, counts, t0, t1, n0, n1, n2)
+    rows = local * bm + tl.arange(0, bm)
+    mask = (rows < there * hw)[:, None] & inside[None, :]
+    image = run * images + first + rows // hw
+    where = ((run * images + first) * hw + rows)[:, None] * c + channels[None, :]
+    value = tl.load(dfeatures + image[:, None] * c + channels[None, :], mask=mask, other=0.0).to(tl.float32) / hw
+    kept = tl.load(out + where, mask=mask, other=0.0).to(tl.float32) > 0.0
+    value = tl.where(kept & (rows < real * hw)[:, None], value, 0.0).to(dz.dtype.element_ty)
+    tl.store(dz + where, value, mask=mask)
+    value = value.to(tl.float32)
+    at = (run * segments + segment) * c + channels
+    mean = tl.load(mean1 + at, mask=inside, other=0.0)
+    scale = tl.load(scale1 + at, mask=inside, other=0.0)
+    normal = (tl.load(x1 + where, mask=mask, other=0.0).to(tl.float32) - mean[None, :]) * scale[None, :]
+    place = (run * (t0 + t1 + t2) + tile) * c + channels
+    tl.store(sums + place, tl.sum(value, 0), mask=inside)
+    tl.store(products + place, tl.sum(value * normal, 0), mask=inside)
 
 
 @triton.jit
-def _added(sums, first, tiles, channels, inside, c: tl.constexpr, most: tl.constexpr):
-    place = tl.arange(0, most)
-    mask = (place < tiles)[:, None] & inside[None, :]
-    return tl.sum(tl.load(sums + (first + place)[:, None] * c + channels[None, :], mask=mask, other=0.0), 0)
+def slopes(sums, products, counts, mean_dz, mean_product, dgain, dshift, gradient_length, hw,
+           c, segments: tl.constexpr, t0, t1, t2,
+           chunk: tl.constexpr, bc: tl.constexpr):  # fmt: skip
+    """The means over each batch of dz and of dz · normalised x; and the gradients of gain and shift over all."""
+    run = tl.program_id(1).to(tl.int64)
+    counts += run * segments
+    if tl.load(counts) == 0:
+        return
+    channels = tl.program_id(0) * bc + tl.arange(0, bc)
+    inside = channels < c
+    sums += run * (t0 + t1 + t2) * c
+    products += run * (t0 + t1 + t2) * c
+    whole_sum = tl.zeros((bc,), tl.float32)
+    whole_product = tl.zeros((bc,), tl.float32)
+    for segment in tl.static_range(segments):
+        first = 0 if segment == 0 else (t0 if segment == 1 else t0 + t1)
+        tiles = t0 if segment == 0 else (t1 if segment == 1 else t2)
+        total = tl.zeros((bc,), tl.float32)
+        product = tl.zeros((bc,), tl.float32)
+        for start in range(0, tiles, chunk):
+            tile = start + tl.arange(0, chunk)
+            where = (first + tile)[:, None] * c + channels[None, :]
+            mask = (tile < tiles)[:, None] & inside[None, :]
+            total += tl.sum(tl.load(sums + where, mask=mask, other=0.0), 0)
+            product += tl.sum(tl.load(products + where, mask=mask, other=0.0), 0)
+        divisor = tl.maximum(tl.load(counts + segment) * hw, 1).to(tl.float32)
+        at = (run * segments + segment) * c + channels
+        tl.store(mean_dz + at, total / divisor, mask=inside)
+        tl.store(mean_product + at, product / divisor, mask=inside)
+        whole_sum += total
+        whole_product += product
+    own = run * gradient_length + channels
+    tl.store(dgain + own, whole_product, mask=inside)
+    tl.store(dshift + own, whole_sum, mask=inside)
 
 
 @triton.jit
-def input_gradient(dy, y, x, dx, weight, saved_mean, saved_scale, sums,
-                   products, dweight, dbias, counts, hw, c: tl.constexpr, t0: tl.constexpr,
-                   t1: tl.constexpr, t2: tl.constexpr, r0: tl.constexpr, r1: tl.constexpr, r2: tl.constexpr,
-                   size: tl.constexpr, bm: tl.constexpr, bc: tl.constexpr, most: tl.constexpr, relu: tl.constexpr,
-                   segments: tl.constexpr):  # fmt: skip
-    """dx of every row, and the gradients of weight and bias over all segments."""
-    tile = tl.program_id(0)
+def input_gradient(dz, x1, mean1, scale1, gain1, mean_dz, mean_product1, dx1,
+                   x2, mean2, scale2, gain2, mean_product2, dx2, counts, run_length,
+                   hw, c, images, segments: tl.constexpr,
+                   t0, t1, n0, n1, n2,
+                   size: tl.constexpr, bm: tl.constexpr, bc: tl.constexpr, two: tl.constexpr):  # fmt: skip
+    """What dz gives for the input x1 of BatchNorm; with `two`, also for x2, whose norm was added."""
+    run = tl.program_id(2).to(tl.int64)
+    counts += run * segments
+    if tl.load(counts) == 0:
+        return
     channels = tl.program_id(1) * bc + tl.arange(0, bc)
     inside = channels < c
-    segment, local, row, real, there = _place(tile, counts, hw, t0, t1, r0, r1, r2, size)
-    first = tile - local
-    tiles = tl.where(segment == 0, t0, tl.where(segment == 1, t1, t2))
-    if tile == 0:
-        whole_sum = tl.zeros((bc,), tl.float32)
-        whole_product = tl.zeros((bc,), tl.float32)
-        for one in tl.static_range(segments):
-            begin = 0 if one == 0 else (t0 if one == 1 else t0 + t1)
-            there_are = t0 if one == 0 else (t1 if one == 1 else t2)
-            whole_sum += _added(sums, begin, there_are, channels, inside, c, most)
-            whole_product += _added(products, begin, there_are, channels, inside, c, most)
-        tl.store(dbias + channels, whole_sum, mask=inside)
-        tl.store(dweight + channels, whole_product, mask=inside)
-    number = tl.maximum((tl.load(counts + segment) * hw).to(tl.float32), 1.0)
-    total = _added(sums, first, tiles, channels, inside, c, most) / number
-    product = _added(products, first, tiles, channels, inside, c, most) / number
-    mean = tl.load(saved_mean + segment * c + channels, mask=inside, other=0.0)
-    scale = tl.load(saved_scale + segment * c + channels, mask=inside, other=0.0)
-    gain = tl.load(weight + channels, mask=inside, other=0.0)
+    segment, local, first, there, real = segment_of(tl.program_id(0), counts, t0, t1, n0, n1, n2)
+    at = (run * segments + segment) * c + channels
+    own = run * run_length + channels
+    level = tl.load(mean_dz + at, mask=inside, other=0.0)
+    mean = tl.load(mean1 + at, mask=inside, other=0.0)
+    scale = tl.load(scale1 + at, mask=inside, other=0.0)
+    product = tl.load(mean_product1 + at, mask=inside, other=0.0)
+    gain = tl.load(gain1 + own, mask=inside, other=0.0) * scale
+    if two:
+        other_mean = tl.load(mean2 + at, mask=inside, other=0.0)
+        other_scale = tl.load(scale2 + at, mask=inside, other=0.0)
+        other_product = tl.load(mean_product2 + at, mask=inside, other=0.0)
+        other_gain = tl.load(gain2 + own, mask=inside, other=0.0) * other_scale
+    base = (run * images + first) * hw
     for start in range(0, size, bm):
-        rows = start + tl.arange(0, bm)
-        mask = (rows < there)[:, None] & inside[None, :]
-        where = (row + rows)[:, None] * c + channels[None, :]
-        g = tl.load(dy + where, mask=mask, other=0.0).to(tl.float32)
-        if relu:
-            out = tl.load(y + where, mask=mask, other=0.0).to(tl.float32)
-            g = tl.where(out > 0.0, g, 0.0)
-        value = (tl.load(x + where, mask=mask, other=0.0).to(tl.float32) - mean[None, :]) * scale[None, :]
-        d = (g - total[None, :] - value * product[None, :]) * (gain * scale)[None, :]
-        d = tl.where((rows < real)[:, None], d, 0.0)
-        tl.store(dx + where, d.to(dx.dtype.element_ty), mask=mask)
+        rows = local * size + start + tl.arange(0, bm)
+        mask = (rows < there * hw)[:, None] & inside[None, :]
+        is_real = (rows < real * hw)[:, None]
+        where = (base + rows)[:, None] * c + channels[None, :]
+        g = tl.load(dz + where, mask=mask, other=0.0).to(tl.float32) - level[None, :]
+        normal = (tl.load(x1 + where, mask=mask, other=0.0).to(tl.float32) - mean[None, :]) * scale[None, :]
+        d = tl.where(is_real, (g - normal * product[None, :]) * gain[None, :], 0.0)
+        tl.store(dx1 + where, d.to(dx1.dtype.element_ty), mask=mask)
+        if two:
+            normal = tl.load(x2 + where, mask=mask, other=0.0).to(tl.float32) - other_mean[None, :]
+            d = (g - normal * other_scale[None, :] * other_product[None, :]) * other_gain[None, :]
+            tl.store(dx2 + where, tl.where(is_real, d, 0.0).to(dx2.dtype.element_ty), mask=mask)
 
 
 @triton.jit

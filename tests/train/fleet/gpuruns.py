@@ -12,11 +12,12 @@ from torch import Tensor, nn
 
 from reprise import nets
 from reprise.data import from_arrays
+from reprise.nets import resnet
 from reprise.nets.build import fill
+from reprise.nets.rows import initial_row
 from reprise.rng import Random
 from reprise.train import Images, TrainRun
 from reprise.train.fleet.planned import Planned, make_plan
-from reprise.train.fleet.row import initial_row
 from reprise.train.pixels import Pixels
 
 if TYPE_CHECKING:
@@ -61,17 +62,87 @@ def weights(run: TrainRun) -> Tensor:
     return initial_row(net).to(DEVICE)
 
 
-def make_lane(run: TrainRun) -> Lane:
+def make_lane(run: TrainRun, width: int = 2) -> Lane:
+    """A lane with this run at its last place, and other seeds of it at the others."""
     from reprise.train.fleet.lane import Lane  # needs Triton; this file is looked at where there is none
 
-    lane = Lane(run, *pixels(), CLASSES, longest=60, tests=8)
+    lane = Lane(run, *pixels(), CLASSES, longest=60, tests=8, width=width)
+    for place in range(width - 1):
+        begin(lane, run.with_seed(100 + place), place)
     begin(lane, run)
     return lane
 
 
-def begin(lane: Lane, run: TrainRun) -> None:
-    lane.begin(plan(run), weights(run))
+def begin(lane: Lane, run: TrainRun, place: int = -1) -> None:
+    lane.begin(place % lane.width, plan(run), weights(run))
     torch.cuda.synchronize()
+
+
+class Kinks:
+    """Within it, the plain network's ReLUs let through what they are told to, and what that changes is counted.
+
+    `sides` has for every ReLU in turn, of one batch after the other, which of its inputs to let through.
+    """
+
+    def __init__(self, sides: list[Tensor]) -> None:
+        self.sides = sides
+        self.calls = 0
+        self.flips = 0  # inputs that would have been on the other side of 0
+        self.farthest = 0.0  # of them, the largest distance from 0
+
+    def __enter__(self) -> Kinks:
+        resnet.F = self
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        resnet.F = F
+        assert any(error) or self.calls == len(self.sides)
+
+    def relu(self, x: Tensor) -> Tensor:
+        if not torch.is_grad_enabled():
+            return F.relu(x)  # of an evaluation
+        side = self.sides[self.calls]
+        self.calls += 1
+        flipped = x.detach().abs()[side != (x > 0)]
+        self.flips += len(flipped)
+        self.farthest = max(self.farthest, flipped.max().item() if len(flipped) else 0.0)
+        return torch.where(side, x, 0.0)
+
+    def __repr__(self) -> str:
+        return f"{self.flips} of {sum(map(torch.numel, self.sides))} inputs flipped, at most {self.farthest} from 0"
+
+
+@torch.no_grad()
+def sides_of(lane: Lane) -> list[Tensor]:
+    """Which inputs each ReLU of the next step of the lane's last run lets through, batch by batch; moves statistics."""
+    from reprise.nets.stack import Stack
+    from reprise.train.fleet.bodies import Stacked
+
+    if not isinstance(lane.body, Stacked):
+        return []
+    found: list[Tensor] = []
+    plain = Stack._normalise
+
+    def noted(self: Stack, *given: Any) -> Tensor:
+        y = plain(self, *given)
+        found.append(y[-1].permute(0, 3, 1, 2) > 0)
+        return y
+
+    Stack._normalise = noted
+    try:
+        with torch.cuda.stream(lane.stream):
+            lane._fetch()
+            lane.body.forward(lane.x)
+        lane.synchronize()
+    finally:
+        Stack._normalise = plain
+    starts = [sum(lane.sizes[:place]) for place in range(lane.segments)]
+    return [
+        side[start : start + count]
+        for start, count in zip(starts, lane.real[-1].tolist(), strict=True)
+        if count
+        for side in found
+    ]
 
 
 class Attentive(nets.Network):

@@ -100,14 +100,14 @@ def test_a_lanes_evaluations_are_of_the_classes_seen_and_near_the_plain_loops():
     assert abs(hits - plain.hits.sum().item()) < 0.15 * len(plain.stream.ids)
 
 
-def counted(monkeypatch, most: int) -> list[Lane]:
-    """Let there be room for so many lanes; gives those that were made."""
+def counted(monkeypatch, most: int, widest: int = 8) -> list[Lane]:
+    """Let there be room for so many lanes, of no more than so many runs; gives those that were made."""
     made: list[Lane] = []
 
-    def build(*args: Any) -> Lane:
-        if len(made) == most:
+    def build(*given: Any) -> Lane:
+        if len(made) == most or given[-1] > widest:
             raise torch.OutOfMemoryError("CUDA out of memory: so it is said")
-        made.append(Lane(*args))
+        made.append(Lane(*given))
         return made[-1]
 
     monkeypatch.setattr(driver, "Lane", build)
@@ -115,14 +115,25 @@ def counted(monkeypatch, most: int) -> list[Lane]:
 
 
 @pytest.mark.usefixtures("threads")
-def test_where_memory_ends_fewer_lanes_do_the_work(monkeypatch):
-    made = counted(monkeypatch, 2)
-    ends = landing(GROUP[:4], lanes=4)
-    assert len(made) == 2
-    assert [run for run in GROUP[:4] if ends[run].error is not None] == []
+def test_where_memory_ends_fewer_runs_go_at_once(monkeypatch):
+    made = counted(monkeypatch, 2, widest=2)
+    ends = landing(GROUP, lanes=5)
+    assert [lane.width for lane in made] == [2, 2]
+    assert [run for run in GROUP if ends[run].error is not None] == []
     monkeypatch.setattr(driver, "Lane", Lane)
     alone = landing(GROUP[:1], lanes=1)
     assert alone[GROUP[0]].record["metrics"] == ends[GROUP[0]].record["metrics"]
+
+
+@pytest.mark.usefixtures("threads")
+def test_lanes_are_added_while_they_pay(monkeypatch):
+    made = counted(monkeypatch, 9)
+    monkeypatch.setattr(driver, "ABREAST", 2)
+    rates = iter([100.0, 150.0, 151.0])
+    monkeypatch.setattr(driver, "measured_rate", lambda lanes: next(rates))
+    runs = [config(seed=seed) for seed in range(8)]
+    assert len(driver.Group(images(), DEVICE)._lanes(runs, None)) == 2
+    assert [lane.width for lane in made] == [2, 2, 2]
 
 
 @pytest.mark.usefixtures("threads")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -16,13 +18,12 @@ if not torch.cuda.is_available():
 pytest.importorskip("triton", reason="Triton is not installed: it comes with torch for a GPU")
 
 from reprise import nets
-from reprise.nets import fused
 from reprise.nets import kernels as norm_kernels
+from reprise.nets.rows import Layout, aligned, shaped
 from reprise.train import Run
 from reprise.train.fleet import kernels
-from reprise.train.fleet.lane import Lane
+from reprise.train.fleet.lane import Lane, _pieces
 from reprise.train.fleet.planned import make_plan
-from reprise.train.fleet.row import Row
 from reprise.train.readout import Readout
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -44,13 +45,16 @@ def assert_rounded(half, whole):
 # Reading the tape.
 
 
-def fetched(run: Run, planned, number: int, dtype=torch.float32, block=512):
-    """What `fetch` gives for a step, laid out as a lane has it; every place holds rubbish before."""
+def fetched(run: Run, planned, number: int, dtype=torch.float32, block=512, active=1):
+    """What `fetch` gives for a step, laid out as a lane of two runs has it; every place holds rubbish before.
+
+    It is the second run's that is given. The first has the same tape, and stands at its first step.
+    """
     settings = run.config
     segments, places = planned.counts.shape[1], planned.ids.shape[1]
 
     def rubbish(*shape, dtype):
-        return torch.full(shape, 77, dtype=dtype, device=DEVICE)
+        return torch.full((2, *shape), 77, dtype=dtype, device=DEVICE)
 
     out = SimpleNamespace(
         x=rubbish(places, SIDE, SIDE, 3, dtype=dtype),
@@ -62,14 +66,16 @@ def fetched(run: Run, planned, number: int, dtype=torch.float32, block=512):
         real=rubbish(segments, dtype=torch.int32),
     )
     pixels = run.pixels
-    tape = [torch.from_numpy(part).to(DEVICE) for part in (planned.ids, planned.counts, planned.crops)]
-    kernels.fetch[(places, -(-SIDE * SIDE * 3 // block))](
-        pixels.images, pixels.labels, *tape, torch.tensor([number], device=DEVICE), pixels.shift, pixels.scale,
-        *vars(out).values(), height=SIDE, width=SIDE, places=places, incoming=settings.batch,
+    tape = [torch.from_numpy(np.stack([part] * 2)).to(DEVICE) for part in (planned.ids, planned.counts, planned.crops)]
+    counter, flags = torch.tensor([0, number], device=DEVICE), torch.tensor([1, active], device=DEVICE)
+    kernels.fetch[places, -(-SIDE * SIDE * 3 // block), 2](
+        pixels.images, pixels.labels, *tape, counter, flags, pixels.shift, pixels.scale, *vars(out).values(),
+        len(planned.ids), height=SIDE, width=SIDE, places=places, incoming=settings.batch,
         replay=max(settings.replay, 1), segments=segments, pad=4, nowhere=len(pixels.labels), classes=CLASSES,
         block=block,
     )  # fmt: skip
-    return out
+    assert out.real[0].tolist() == planned.counts[0].tolist()
+    return SimpleNamespace(**{name: value[1] for name, value in vars(out).items()})
 
 
 @pytest.mark.parametrize(
@@ -115,165 +121,106 @@ def test_images_are_rounded_to_bf16_only_when_all_is_done():
     assert_rounded(half.x, whole.x)
 
 
+def test_a_run_at_rest_has_no_real_image():
+    run = config(learner="der++")
+    with thin_networks():
+        plain = Run(run, images(), DEVICE)
+    got = fetched(plain, make_plan(run, images().train.labels), 7, active=0)
+    assert not got.real.any()
+    assert not got.weight.any()
+    assert (got.keep == len(plain.pixels.labels)).all()
+    assert (got.group == CLASSES).all()
+
+
 # The step of SGD and the averaged read-out, as a lane makes them.
 
 
 @pytest.mark.parametrize("half", [False, True], ids=["fp32", "bf16"])
 @pytest.mark.parametrize(("examples", "horizon"), [(5, 64), (8, 4)], ids=["average", "beyond its horizon"])
-def test_a_descent_is_sgd_and_the_read_outs_average(half, examples, horizon, monkeypatch):
-    """Two steps in a row, with weight decay, over tensors of one piece and of many, and BatchNorm's statistics."""
-    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
-    net, mean, plain = (nets.build(classes=CLASSES, head="linear", width=4).to(DEVICE) for _ in range(3))
+def test_a_descent_is_sgd_and_the_read_outs_average(half, examples, horizon):
+    """Two steps in a row, with weight decay, over gradients of one part and of three, and BatchNorm's statistics.
+
+    Of two runs the second rests.
+    """
+    own, means, plain = ([nets.build(classes=CLASSES, head="linear", width=4).to(DEVICE)] for _ in range(3))
+    own += copy.deepcopy(own)
+    means += copy.deepcopy(means)
+    (plain,) = plain
+    layout = Layout.of(plain)
+    rows, mean_rows = (torch.zeros(2, layout.length, device=DEVICE) for _ in range(2))
+    for mine, row in zip([*own, *means], [*rows, *mean_rows], strict=True):
+        layout.attach(mine, row)
+    at_rest = rows[1].clone()
+    parts, end = {}, 0
+    for place, name in enumerate(layout.parameters):
+        parts[name] = end, 1 + 2 * (place % 2)
+        end += parts[name][1] * aligned(layout.places[name].size)
     readout = Readout(plain, horizon)
     optimizer = torch.optim.SGD(plain.parameters(), 0.1, weight_decay=0.05)
-    row = Row.of(net)
-    copy, copies = row.half() if half else (None, {})
+    body = SimpleNamespace(gradient=torch.zeros(2, end, device=DEVICE), parts=parts, changed=lambda: None)
+    copies = rows[:, : layout.copied].to(torch.bfloat16) if half else None
     lane = SimpleNamespace(
-        row=row, mean_row=Row.of(mean), config=config(lr=0.1, weight_decay=0.05, ema=horizon), copy=copy, pieces={},
-        device=DEVICE, real=torch.tensor([examples, 3], dtype=torch.int32, device=DEVICE),
+        rows=rows, mean_rows=mean_rows, layout=layout, config=config(lr=0.1, weight_decay=0.05, ema=horizon),
+        copies=copies, body=body, pieces=_pieces(layout, body, DEVICE), width=2, segments=2,
+        real=torch.tensor([[examples, 3], [0, 0]], dtype=torch.int32, device=DEVICE),
     )  # fmt: skip
-    names = {parameter: name for name, parameter in net.named_parameters()}
-    theirs = dict(plain.named_parameters())
     for step in range(2):
-        gradients = []
-        for place, parameter in enumerate(row.parameters):
-            gradient = randn(*parameter.shape, seed=10 * step + place)
-            if place < len(copies):
-                gradient = gradient.to(torch.bfloat16).to(memory_format=torch.channels_last)
-            gradients.append(gradient)
-            theirs[names[parameter]].grad = gradient.float()
-        for number, (mine, other) in enumerate(zip(_statistics(net), _statistics(plain), strict=True)):
-            mine.copy_(randn(*mine.shape, seed=100 * step + number))
+        for place, name in enumerate(layout.parameters):
+            parameter = plain.get_parameter(name)
+            start, count = parts[name]
+            size = aligned(parameter.numel())
+            slopes = [randn(*parameter.shape, seed=100 * step + 10 * place + part) for part in range(count)]
+            for part, slope in enumerate(slopes):
+                first = start + part * size
+                shaped(body.gradient[0, first : first + parameter.numel()], parameter).copy_(slope)
+            parameter.grad = sum(slopes)
+        for number, (mine, other) in enumerate(zip(_statistics(own[0]), _statistics(plain), strict=True)):
+            mine.copy_(randn(*mine.shape, seed=1000 * step + number))
             other.copy_(mine)
         with torch.no_grad():
-            Lane._descend(lane, tuple(gradients))
+            Lane._descend(lane)
         optimizer.step()
         readout.update(plain, examples)
-    for mine, other in ((net, plain), (mean, readout.net)):
+    for mine, other in ((own[0], plain), (means[0], readout.net)):
         for name, value in other.state_dict().items():
             if value.is_floating_point():
-                torch.testing.assert_close(mine.state_dict()[name], value, rtol=1e-6, atol=1e-7, msg=name)
+                torch.testing.assert_close(mine.state_dict()[name], value, rtol=1e-6, atol=1e-6, msg=name)
+    assert torch.equal(rows[1], at_rest)
+    assert torch.equal(mean_rows[1], at_rest)
     if half:
-        assert len(copies) == 20
-        assert_rounded(copy, row.values[: row.copied])
-        for module, part in copies.items():
-            assert_rounded(part.detach(), module.weight.detach())
+        assert_rounded(copies[0], rows[0, : layout.copied])
+        assert_rounded(copies[1], at_rest[: layout.copied])
 
 
 def _statistics(net):
     return [buffer for buffer in net.buffers() if buffer.is_floating_point()]
 
 
-# BatchNorm over several batches in one tensor.
+# BatchNorm.
 
 
-def normalised_apart(x, residual, norm, sizes, real, relu):
-    """Each batch's real images by `norm` itself, one batch after the other; others as nothing."""
-    out, first = [], 0
-    for size, count in zip(sizes, real, strict=True):
-        if count:
-            here = slice(first, first + count)
-            y = norm(x[here])
-            y = y if residual is None else y + residual[here]
-            out.append(F.relu(y) if relu else y)
-        first += size
-    return torch.cat(out)
-
-
-def places(sizes, real):
-    """Which images are real."""
-    return torch.cat([torch.arange(size) < count for size, count in zip(sizes, real, strict=True)]).to(DEVICE)
-
-
-def channels_last(x):
-    return x.contiguous(memory_format=torch.channels_last).requires_grad_()
-
-
-NORMS = [
-    # sizes, real, channels, side
-    ((5,), (5,), 6, 4),
-    ((5,), (3,), 6, 4),
-    ((6, 3), (6, 3), 20, 3),
-    ((6, 3), (4, 1), 20, 3),
-    ((6, 3), (6, 0), 6, 5),
-    ((4, 3, 2), (4, 3, 2), 6, 5),
-    ((4, 3, 2), (3, 3, 1), 70, 3),  # more channels than a block has
-    ((4, 2, 2), (4, 0, 0), 20, 4),
-    ((2, 2, 2), (1, 2, 1), 4, 8),
-]
-
-
-@pytest.mark.parametrize("programs", [80, 1], ids=["many tiles", "few tiles"])
-@pytest.mark.parametrize(("add", "relu"), [(False, True), (True, True), (False, False)], ids=["", "residual", "plain"])
-@pytest.mark.parametrize(("sizes", "real", "channels", "side"), NORMS, ids=str)
-def test_norm_is_batchnorm_of_each_batch_by_itself(sizes, real, channels, side, add, relu, programs, monkeypatch):
-    monkeypatch.setattr(fused, "PROGRAMS", programs)
-    x = channels_last(2 + 3 * randn(sum(sizes), channels, side, side, seed=1))
-    residual = channels_last(randn(*x.shape, seed=2)) if add else None
-    norm = nn.BatchNorm2d(channels).to(DEVICE)
-    with torch.no_grad():
-        norm.weight.copy_(randn(channels, seed=3))
-        norm.bias.copy_(randn(channels, seed=4))
-        norm.running_mean.copy_(randn(channels, seed=5))
-    weight, bias = (one.detach().clone().requires_grad_() for one in (norm.weight, norm.bias))
-    running = norm.running_mean.clone(), norm.running_var.clone()
-    cut = fused._Cut.of(sizes, side * side, channels)
-    counts = torch.tensor(real, dtype=torch.int32, device=DEVICE)
-    y = fused._Norm.apply(x, residual, weight, bias, *running, counts, cut, relu)
-    mine = [x, weight, bias, *([residual] if add else [])]
-    slopes = randn(*y.shape, seed=6).contiguous(memory_format=torch.channels_last)
-    gradients = torch.autograd.grad(y, mine, slopes)
-
-    there = places(sizes, real)
-    x2, residual2 = (None if one is None else one.detach().clone().requires_grad_() for one in (x, residual))
-    expected = normalised_apart(x2, residual2, norm, sizes, real, relu)
-    others = [x2, norm.weight, norm.bias, *([residual2] if add else [])]
-    wanted = torch.autograd.grad(expected, others, slopes[there])
-
-    close = {"rtol": 1e-4, "atol": 2e-5}
-    torch.testing.assert_close(y[there], expected, **close)
-    assert torch.isfinite(y).all()
-    torch.testing.assert_close(gradients[0], wanted[0], **close)  # for what is not real, none
-    torch.testing.assert_close(gradients[1], wanted[1], **close)
-    torch.testing.assert_close(gradients[2], wanted[2], **close)
-    if add:
-        torch.testing.assert_close(gradients[3][there], wanted[3][there], **close)
-    torch.testing.assert_close(running[0], norm.running_mean, **close)
-    torch.testing.assert_close(running[1], norm.running_var, **close)
-
-
-@pytest.mark.parametrize("programs", [80, 1], ids=["many tiles", "few tiles"])
-def test_a_small_spread_around_a_large_mean_is_found(programs, monkeypatch):
-    """Where E[x²] − E[x]² would have no digit left."""
-    monkeypatch.setattr(fused, "PROGRAMS", programs)
-    x = channels_last(1000 + 0.1 * randn(6, 6, 5, 5, seed=1))
-    ones, zeros = torch.ones(6, device=DEVICE), torch.zeros(6, device=DEVICE)
-    mean, variance = zeros.clone(), ones.clone()
-    counts = torch.tensor([6], dtype=torch.int32, device=DEVICE)
-    fused._Norm.apply(x, None, ones, zeros, mean, variance, counts, fused._Cut.of((6,), 25, 6), False)
-    exact = x.detach().double()
-    torch.testing.assert_close(variance, (0.9 + 0.1 * exact.var((0, 2, 3))).float(), rtol=1e-6, atol=0)
-    torch.testing.assert_close(mean, (0.1 * exact.mean((0, 2, 3))).float(), rtol=1e-6, atol=0)
-
-
-def test_a_batch_without_images_does_not_grow_from_layer_to_layer():
-    """Divided by its deviation of 0 it would: by 300 at every layer, until products with weight 0 are not numbers."""
-    sizes = (2, 2)
-    x = channels_last(randn(4, 6, 4, 4))
-    ones, zeros = torch.ones(6, device=DEVICE), torch.zeros(6, device=DEVICE)
-    counts = torch.tensor([2, 0], dtype=torch.int32, device=DEVICE)
-    y = fused._Norm.apply(x, None, ones, zeros, zeros.clone(), ones.clone(), counts, fused._Cut.of(sizes, 16, 6), True)
-    assert y[2:].abs().max() <= x[2:].abs().max()
-
-
-def test_tiles_hold_every_row_once():
-    for sizes, hw, channels in [((32, 8), 1024, 64), ((32, 8, 8), 16, 512), ((5,), 1, 6), ((7, 3), 9, 130)]:
-        cut = fused._Cut.of(sizes, hw, channels)
-        for rows, tiles in zip(cut.rows, cut.tiles, strict=True):
-            assert (tiles - 1) * cut.size < rows <= tiles * cut.size or rows == tiles == 0
-        assert cut.size % cut.bm == 0
-        assert cut.most >= max(cut.tiles)
-        assert cut.grid[1] * cut.bc >= channels
+def test_a_small_spread_around_a_large_mean_is_found():
+    """Where E[x²] − E[x]² would have no digit left. Seven tiles of 16 rows, the last one short; then an empty batch."""
+    size, channels, rows = 16, 6, 105
+    x = 1000 + 0.1 * randn(rows, channels, seed=1).double()
+    tiles = torch.split(x, size)
+    means = torch.stack([tile.mean(0) for tile in tiles])
+    squares = torch.stack([(tile - tile.mean(0)).square().sum(0) for tile in tiles])
+    empty = torch.full((2, channels), 77.0, device=DEVICE, dtype=torch.float64)  # nothing is asked of what is not real
+    means, squares = (torch.cat([one, empty])[None].float().contiguous() for one in (means, squares))
+    counts = torch.tensor([[rows, 0]], dtype=torch.int32, device=DEVICE)
+    running_mean, running_var = torch.zeros(channels, device=DEVICE), torch.ones(channels, device=DEVICE)
+    mean, scale = torch.full((2, 2, channels), 77.0, device=DEVICE)
+    norm_kernels.settle[1, 1](
+        means, squares, counts, mean, scale, running_mean, running_var, channels, 1, c=channels, segments=2, t0=7,
+        t1=2, t2=0, size=size, chunk=4, bc=16,
+    )  # fmt: skip
+    torch.testing.assert_close(running_var, (0.9 + 0.1 * x.var(0)).float(), rtol=1e-6, atol=0)
+    torch.testing.assert_close(running_mean, (0.1 * x.mean(0)).float(), rtol=1e-6, atol=0)
+    torch.testing.assert_close(scale[0], (x.var(0, correction=0) + 1e-5).rsqrt().float(), rtol=1e-4, atol=0)
+    # Divided by its deviation of 0, a batch without images would grow by 300 at every layer.
+    assert not mean[1].any()
+    assert not scale[1].any()
 
 
 @pytest.mark.parametrize(("add", "relu"), [(False, True), (True, True), (False, False), (True, False)])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -13,9 +15,23 @@ if not torch.cuda.is_available():
     pytest.skip("there is no CUDA device", allow_module_level=True)
 pytest.importorskip("triton", reason="Triton is not installed: it comes with torch for a GPU")
 
-from train.fleet.gpuruns import CLASSES, DEVICE, Attentive, begin, config, images, make_lane, pixels, plan, weights
+from train.fleet.gpuruns import (
+    CLASSES,
+    DEVICE,
+    Attentive,
+    Kinks,
+    begin,
+    config,
+    images,
+    make_lane,
+    pixels,
+    plan,
+    sides_of,
+    weights,
+)
 
 from reprise import nets
+from reprise.nets.rows import aligned, shaped
 from reprise.train import Run, TrainRun, steps
 from reprise.train.evaluate import correct_per_class
 from reprise.train.fleet.lane import Lane
@@ -26,7 +42,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Attempting to run cuBLAS"),
 ]
 FIRST, FILLING, SHORT, REGULAR = 0, 1, 4, 6  # steps: nothing stored; a few; the last of a task, 6 examples; any other
-SEEDS = range(5)
+SEEDS = range(10)
+NEAR = 2e-5  # an input of a ReLU that is nearer to 0 may fall on either side of it by rounding
 
 
 @pytest.fixture(autouse=True)
@@ -41,85 +58,113 @@ def tidy():
 
 @torch.no_grad()
 def same_state(lane: Lane, run: Run) -> None:
-    """Make the lane stand where the plain run stands."""
-    for mine, theirs in ((lane.net, run.net), (lane.mean_net, run.readout.net)):
+    """Make the lane's last run stand where the plain run stands."""
+    for mine, theirs in ((lane.nets[-1], run.net), (lane.mean_nets[-1], run.readout.net)):
         for name, value in theirs.state_dict().items():
             if value.is_floating_point():
                 mine.state_dict()[name].copy_(value)
     if hasattr(run.learner, "stored"):
-        lane.learner.stored.logits[:-1].copy_(run.learner.stored.logits)
-    lane.seen[:-1].copy_(run.feed.seen)
+        lane.learners[-1].stored.logits[:-1].copy_(run.learner.stored.logits)
+    lane.body.changed()
+    lane.seen[-1, :-1].copy_(run.feed.seen)
     lane.counter.fill_(run.step)
-    lane.done = run.step
     torch.cuda.synchronize()
 
 
-def step_of_both(lane: Lane, run: Run, at: int) -> tuple[float, float]:
-    """Take the plain run to step `at`, the lane after it, then both one step on; gives how far gradients are apart.
+class Apart(NamedTuple):
+    """How far the lane's step is from the plain one, relative; gradients in the Euclidean norm."""
 
-    All of them as one vector, and the farthest tensor: relative, in the Euclidean norm.
+    loss: float
+    whole: float  # all gradients as one vector
+    farthest: float  # the tensor that is farthest off
+    kinks: Kinks
+
+
+def step_of_both(lane: Lane, run: Run, at: int) -> Apart:
+    """Take the plain run to step `at`, the lane after it, then both one step on, on the same side of every kink.
+
+    An input of a ReLU within rounding of 0 falls on either side of it, and moves the gradient by a hundredth, between
+    any two ways of computing it. So the plain step lets through what the lane does. What is not that near to 0 must be
+    on the same side anyway; in most steps of a thin network all are, and then the plain step is left as it is.
     """
     going = steps(run)
     while run.step < at:
         next(going)
     same_state(lane, run)
-    before, mean_before = lane.row.values.clone(), lane.mean_row.values.clone()
-    next(going)
+    sides = sides_of(lane)
+    same_state(lane, run)
+    before, mean_before = lane.rows[-1].clone(), lane.mean_rows[-1].clone()
+    with Kinks(sides) as kinks:
+        next(going)
     lane.advance(1)
     torch.cuda.synchronize()
 
-    loss, other = lane.losses[at].item(), run.losses[at].item()
-    assert abs(loss - other) <= 1e-5 * abs(other), f"the loss of step {at} is {loss}, not {other}"
-    assert lane.hits[at] == run.hits[at]
+    loss, other = lane.losses[-1, at].item(), run.losses[at].item()
+    assert lane.hits[-1, at] == run.hits[at]
     for name, value in run.net.named_buffers():
         if value.is_floating_point():
-            mine = lane.net.get_buffer(name)
+            mine = lane.nets[-1].get_buffer(name)
             torch.testing.assert_close(mine, value, rtol=1e-5, atol=1e-6, msg=f"{name} at step {at}")
     if hasattr(run.learner, "stored"):
-        torch.testing.assert_close(lane.learner.stored.logits[:-1], run.learner.stored.logits, rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(
+            lane.learners[-1].stored.logits[:-1], run.learner.stored.logits, rtol=1e-4, atol=1e-4
+        )
     check_descent(lane, before, mean_before, at)
 
-    names = {parameter: name for name, parameter in lane.net.named_parameters()}
-    mine = {names[one]: part for one, part in zip(lane.row.parameters, lane.pieces[False].parts, strict=True)}
+    mine = gradients(lane)
     theirs = {name: parameter.grad for name, parameter in run.net.named_parameters()}
     assert mine.keys() == theirs.keys()
     whole, wanted = (torch.cat([grads[name].flatten() for name in theirs]) for grads in (mine, theirs))
     each = max(((mine[name] - one).norm() / one.norm()).item() for name, one in theirs.items())
-    return ((whole - wanted).norm() / wanted.norm()).item(), each
+    return Apart(abs(loss / other - 1), ((whole - wanted).norm() / wanted.norm()).item(), each, kinks)
+
+
+def check(apart: Apart, which: str, near: float = NEAR) -> None:
+    assert apart.kinks.farthest <= near, f"{which}: an input of a ReLU is on the other side of 0, {apart}"
+    assert apart.loss < 1e-5, f"{which}: {apart}"
+    assert apart.whole < 1e-5, f"{which}: {apart}"
+    assert apart.farthest < 5e-5, f"{which}: {apart}"
+
+
+def gradients(lane: Lane) -> dict[str, Tensor]:
+    """What the lane's last run went down, each in its parameter's shape."""
+    found = {}
+    for name, parameter in lane.nets[-1].named_parameters():
+        start, parts = lane.body.parts[name]
+        size = aligned(parameter.numel())
+        whole = lane.body.gradient[-1, start : start + parts * size].view(parts, size).sum(0)
+        found[name] = shaped(whole[: parameter.numel()], parameter)
+    return found
 
 
 def check_descent(lane: Lane, before: Tensor, mean_before: Tensor, at: int) -> None:
     """That the lane's weights went down their own gradients, and its averaged read-out went after them."""
-    run, row = lane.config, lane.row
-    parts = [one.permute(0, 2, 3, 1) if one.dim() == 4 else one for one in lane.pieces[False].parts]
-    slope = torch.cat([one.reshape(-1) for one in parts])
-    old = before[: row.weights]
-    torch.testing.assert_close(row.values[: row.weights], old - run.lr * (slope + run.weight_decay * old))
-    rate = lane.planned.counts[at, 0] / run.ema
-    torch.testing.assert_close(lane.mean_row.values, torch.lerp(mean_before, row.values, float(rate)))
+    run, now = lane.config, lane.rows[-1]
+    for name, slope in gradients(lane).items():
+        place = lane.layout.places[name]
+        old = shaped(before[place.start : place.end], slope)
+        wanted = old - run.lr * (slope + run.weight_decay * old)
+        torch.testing.assert_close(lane.nets[-1].get_parameter(name).detach(), wanted, msg=f"{name} at step {at}")
+    rate = lane.counts[-1, at, 0].item() / run.ema
+    torch.testing.assert_close(lane.mean_rows[-1], torch.lerp(mean_before, now, rate))
     if lane.biases is not None:
-        assert torch.equal(lane.biases[at + 1], lane.net.fc.bias)
+        assert torch.equal(lane.biases[-1, at + 1], lane.nets[-1].fc.bias)
 
 
-def compare_steps(run: TrainRun) -> None:
-    """One step from the same state, of every kind, under several seeds.
-
-    An activation at a ReLU's kink falls on either side of it by rounding, and moves the gradient by a hundredth,
-    between any two ways of computing it. That is rare: a fault shows under every seed, this under few.
-    """
+def compare_steps(run: TrainRun) -> list[Kinks]:
+    """One step from the same state, of every kind, under several seeds: every one must agree."""
     lane = make_lane(run)
-    apart: dict[int, list[tuple[float, float]]] = {FIRST: [], FILLING: [], SHORT: [], REGULAR: []}
+    found = []
     for seed in SEEDS:
         seeded = run.with_seed(seed)
         assert plan(seeded).counts[SHORT, 0] == 6
         plain = Run(seeded, images(), DEVICE)
         begin(lane, seeded)
-        for at, found in apart.items():
-            found.append(step_of_both(lane, plain, at))
-    for at, found in apart.items():
-        assert min(found)[0] < 1e-5, f"step {at}: {found}"
-        assert min(found)[1] < 1e-4, f"step {at}: {found}"
-        assert max(found)[0] < 0.2, f"step {at}: {found}"
+        for at in (FIRST, FILLING, SHORT, REGULAR):
+            apart = step_of_both(lane, plain, at)
+            check(apart, f"step {at}, seed {seed}")
+            found.append(apart.kinks)
+    return found
 
 
 SETTINGS = [
@@ -136,7 +181,21 @@ SETTINGS = [
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
 def test_a_step_is_the_plain_loops(settings):
-    compare_steps(config(**settings))
+    found = compare_steps(config(**settings))
+    assert all(kinks.calls > 0 for kinks in found)
+    assert sum(kinks.flips == 0 for kinks in found) >= 0.7 * len(found)  # the plain step as it is
+
+
+def test_a_step_of_the_papers_network_is_the_plain_loops():
+    run = config(width=64, batch=32, replay=8)
+    lane = make_lane(run)
+    for seed in range(3):
+        plain = Run(run.with_seed(seed), images(), DEVICE)
+        begin(lane, run.with_seed(seed))
+        for at in (0, 1, 2):  # nothing stored; the last of a task, 6 examples; 32 and 8
+            apart = step_of_both(lane, plain, at)
+            print(f"step {at}, seed {seed}: {apart}")
+            check(apart, f"step {at}, seed {seed}", 1e-4)  # longer sums, more rounding
 
 
 @pytest.fixture
@@ -150,70 +209,88 @@ def attentive(monkeypatch):
 @pytest.mark.usefixtures("attentive")
 @pytest.mark.parametrize("settings", [{}, {"learner": "der++", "head": "linear"}], ids=str)
 def test_a_step_of_a_network_without_batchnorm_is_the_plain_loops(settings):
-    compare_steps(config(**settings))
+    assert all(kinks.calls == 0 for kinks in compare_steps(config(**settings)))
 
 
 # Whole runs.
 
 
-def play(lane: Lane, others: list[Lane] = ()) -> dict[str, Tensor]:
-    """Run a lane to the end of its tape, the others beside it, and give all that it leaves."""
-    stream = lane.planned.stream
+def play(lane: Lane, run: TrainRun, others: Sequence[Lane] = ()) -> dict[str, Tensor]:
+    """Take the run at a lane's last place to the end of its tape, the others with it, and give all that it leaves."""
+    stream, place = plan(run).stream, lane.width - 1
     for step in range(len(stream)):
         for one in (lane, *others):
             one.advance(1)
         if step + 1 in stream.boundaries:
-            lane.evaluate(stream.boundaries.tolist().index(step + 1), np.arange(len(images().test)))
+            lane.evaluate(place, stream.boundaries.tolist().index(step + 1), np.arange(len(images().test)))
+    lane.rest(place)
     torch.cuda.synchronize()
-    left = {"losses": lane.losses, "hits": lane.hits, "row": lane.row.values, "mean": lane.mean_row.values}
-    return {name: value.clone() for name, value in {**left, "correct": lane.correct}.items()}
+    left = {"losses": lane.losses[:, : len(stream)], "hits": lane.hits[:, : len(stream)]}
+    left |= {"row": lane.rows, "mean": lane.mean_rows, "correct": lane.correct}
+    return {name: value[place].clone() for name, value in left.items()}
 
 
 def same(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
     return all(torch.equal(one[name].nan_to_num(), other[name].nan_to_num()) for name in one)
 
 
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("precision", ["fp32", "tf32", "bf16"])
 def test_a_run_does_not_depend_on_its_neighbours_or_its_lane(precision):
     run = config(learner="der++", head="linear", precision=precision, seed=1)
-    lanes = [make_lane(run) for _ in range(4)]
-    alone = play(lanes[0])
-    total = len(plan(run).stream)
-    assert torch.isfinite(alone["losses"][:total]).all()
+    alone = play(make_lane(run, 1), run)
+    assert torch.isfinite(alone["losses"]).all()
     assert alone["correct"][:5].sum() > 0
-    for number, lane in enumerate(lanes):
-        begin(lane, run if number == 2 else run.with_seed(10 + number))
-    amid = play(lanes[2], [lanes[0], lanes[1], lanes[3]])
+    lanes = [make_lane(run, width) for width in (3, 2)]
+    amid = play(lanes[0], run, lanes[1:])
     assert same(alone, amid)
-    assert not same(alone, play_other(lanes[0]))
+    begin(lanes[0], run.with_seed(10))
+    assert not same(alone, play(lanes[0], run))  # or a comparison would be worth nothing
 
 
-def play_other(lane: Lane) -> dict[str, Tensor]:
-    """What another seed leaves: a comparison that finds everything equal would be worth nothing."""
-    begin(lane, lane.config.with_seed(10))
-    return play(lane)
+def test_a_place_at_rest_stays_as_it_is():
+    run = config(learner="der++", head="linear")
+    lane = make_lane(run, 2)
+    lane.advance(3)
+    lane.rest(1)
+    lane.synchronize()
+    names = ("rows", "mean_rows", "counter", "losses", "hits", "biases", "seen")
+    before = {name: getattr(lane, name).clone() for name in names}
+    logits = lane.learners[1].stored.logits[:-1].clone()
+    lane.advance(4)
+    lane.synchronize()
+    for name, value in before.items():
+        now, then = getattr(lane, name)[1], value[1]
+        if name in ("losses", "hits"):  # of what was done
+            now, then = now[:3], then[:3]
+        if name == "seen":  # the last place is for what is not real
+            now, then = now[:-1], then[:-1]
+        assert torch.equal(now.nan_to_num(), then.nan_to_num()), name
+    assert torch.equal(lane.learners[1].stored.logits[:-1], logits)
+    assert lane.counter.tolist() == [7, 3]
+    assert not torch.equal(lane.rows[0], before["rows"][0])
 
 
 @pytest.mark.parametrize("settings", [{"learner": "der", "head": "linear"}, {}], ids=str)
 def test_nothing_of_a_diverged_run_remains_on_its_lane(settings):
     run = config(**settings)
     lane = make_lane(run)
-    clean = play(lane)
-    lane.begin(plan(run), torch.full_like(weights(run), torch.nan))
-    assert torch.isnan(play(lane)["losses"]).all()
+    clean = play(lane, run)
+    lane.begin(1, plan(run), torch.full_like(weights(run), torch.nan))
+    assert torch.isnan(play(lane, run)["losses"]).all()
     begin(lane, run)
-    assert same(play(lane), clean)
+    assert same(play(lane, run), clean)
 
 
+@pytest.mark.parametrize("precision", ["bf16", "tf32"])
 @pytest.mark.parametrize("settings", [{}, {"head": "linear", "learner": "der++"}], ids=str)
-def test_a_lane_in_bf16_stays_near_the_plain_loop(settings):
-    run = config(precision="bf16", **settings)
+def test_a_lane_that_rounds_stays_near_the_plain_loop(settings, precision):
+    run = config(precision=precision, **settings)
     lane, plain = make_lane(run), Run(run, images(), DEVICE)
     for _ in steps(plain):
         pass
-    losses = play(lane)["losses"][: plain.steps]
+    losses = play(lane, run)["losses"]
     assert torch.isfinite(losses).all()
-    assert abs(losses[0] - plain.losses[0]) < 0.1 * plain.losses[0]
+    assert abs(losses[0] - plain.losses[0]) < 0.02 * plain.losses[0]
     assert abs(losses.mean() - plain.losses.mean()) < 0.15 * plain.losses.mean()
 
 
@@ -222,13 +299,15 @@ def test_a_lane_counts_what_the_plain_evaluation_counts():
     lane = make_lane(run)
     lane.advance(20)
     chosen = np.flatnonzero(images().test.labels != 3)
-    lane.evaluate(1, chosen)
-    lane.evaluate(2, np.empty(0, np.int64))
+    lane.evaluate(1, 1, chosen)
+    lane.evaluate(1, 2, np.empty(0, np.int64))
     torch.cuda.synchronize()
     ids = torch.from_numpy(chosen).to(DEVICE)
-    for place, net in enumerate((lane.mean_net, lane.net)):
+    found = lane.correct[1]
+    for which, net in enumerate((lane.mean_nets[1], lane.nets[1])):
         expected = correct_per_class(net, pixels()[1], ids, CLASSES)
-        assert lane.correct[1, place].tolist() == expected.tolist()
-        assert lane.correct[1, place, 3] == 0
-    assert lane.correct[1].sum() > 0
-    assert lane.correct[2].sum() == 0
+        assert found[1, which].tolist() == expected.tolist()
+        assert found[1, which, 3] == 0
+    assert found[1].sum() > 0
+    assert found[2].sum() == 0
+    assert lane.correct[0].sum() == 0

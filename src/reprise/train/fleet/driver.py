@@ -7,7 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from multiprocessing import get_context
 from typing import TYPE_CHECKING
 
@@ -19,11 +19,11 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from reprise import nets
 from reprise.nets.resnet import ResNet18
+from reprise.nets.rows import initial_row
 from reprise.train.config import TrainRun
 from reprise.train.errors import TrainingFailed
-from reprise.train.fleet.lane import Lane
+from reprise.train.fleet.lane import ABREAST, Lane
 from reprise.train.fleet.planned import Planned, make_plan
-from reprise.train.fleet.row import initial_row
 from reprise.train.metrics import Evaluations
 from reprise.train.pixels import Pixels
 from reprise.train.record import Finished
@@ -37,45 +37,79 @@ os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
 
 _CHUNK = 16  # steps asked for at once
 _AHEAD = 2  # chunks that a lane may be behind the host
-_MOST_LANES = 16
+_MOST_LANES = 3
+_PLANNERS = 2  # a plan takes a fraction of what its run takes; more processes would only be in the way at the start
 
 
 @dataclass
 class _Flight:
-    """A run on a lane: where it stands, and the marks behind which the device still is."""
+    """A run at a place of a lane: where it stands, and the mark behind which it has ended."""
 
-    lane: Lane
+    place: int
     planned: Planned
     began: float
     due: list[int]
     tests: list[NDArray[np.int64]]
-    marks: deque[torch.cuda.Event] = field(default_factory=deque)
+    done: int = 0
     tested: int = 0
+    end: torch.cuda.Event | None = None
 
     @property
-    def ready(self) -> bool:
-        """Whether the lane has little left to do."""
-        while self.marks and self.marks[0].query():
-            self.marks.popleft()
-        return len(self.marks) < _AHEAD
+    def flying(self) -> bool:
+        """Whether it has steps left to be asked for."""
+        return self.done < len(self.planned.stream)
 
     @property
     def landed(self) -> bool:
-        return self.lane.done == len(self.planned.stream) and not self.marks
+        return self.end is not None and self.end.query()
+
+
+class _Airlane:
+    """A lane and the runs on it."""
+
+    def __init__(self, lane: Lane) -> None:
+        self.lane = lane
+        self.free = list(range(lane.width))
+        self.flights: list[_Flight] = []
+        self.marks: deque[torch.cuda.Event] = deque()
+        for place in self.free:
+            lane.rest(place)
+
+    def take(self, planned: Planned, weights: Tensor, due: list[int], tests: list[NDArray[np.int64]]) -> None:
+        """Let a run begin at a free place."""
+        place = self.free.pop()
+        self.lane.begin(place, planned, weights)
+        self.flights.append(_Flight(place, planned, time.perf_counter(), due, tests))
+
+    @property
+    def ready(self) -> bool:
+        """Whether there is something to ask for, and the device has little left to do."""
+        while self.marks and self.marks[0].query():
+            self.marks.popleft()
+        return len(self.marks) < _AHEAD and any(flight.flying for flight in self.flights)
 
     def go_on(self) -> int:
-        """Ask for the next few steps, and for a test where one is due; gives how many."""
-        lane, before = self.lane, self.lane.done
-        if before < len(self.planned.stream):
-            stop = min(lane.done + _CHUNK, self.due[self.tested])
-            lane.advance(stop - lane.done)
-            if lane.done == self.due[self.tested]:
-                lane.evaluate(self.tested, self.tests[self.tested])
-                self.tested += 1
-            mark = torch.cuda.Event()
-            mark.record(lane.stream)
-            self.marks.append(mark)
-        return lane.done - before
+        """Ask for the next few steps, and for tests where they are due; gives how many run-steps."""
+        lane, flying = self.lane, [flight for flight in self.flights if flight.flying]
+        steps = min(_CHUNK, *(flight.due[flight.tested] - flight.done for flight in flying))
+        lane.advance(steps)
+        for flight in flying:
+            flight.done += steps
+            if flight.done == flight.due[flight.tested]:
+                lane.evaluate(flight.place, flight.tested, flight.tests[flight.tested])
+                flight.tested += 1
+            if not flight.flying:
+                lane.rest(flight.place)
+                flight.end = lane.mark()
+        self.marks.append(lane.mark())
+        return steps * len(flying)
+
+    def land(self) -> Iterator[_Flight]:
+        """Runs that have ended; the place of each is free when the next one is asked for."""
+        for flight in [flight for flight in self.flights if flight.landed]:
+            yield flight
+            self.flights.remove(flight)
+            self.free.append(flight.place)
 
 
 class Group:
@@ -103,94 +137,99 @@ class Group:
     ) -> Iterator[Outcome]:
         """Train every run, `lanes` at once, and give what each leaves as it ends; `tick` is told of steps done."""
         labels = self.images.train.labels
-        planners = min(planners or max((os.cpu_count() or 2) - 2, 1), len(configs))
+        planners = min(planners or _PLANNERS, len(configs))
         context = get_context("spawn")
         with ProcessPoolExecutor(planners, context, _remember, (labels,)) as pool, ThreadPoolExecutor(1) as builder:
             try:
-                plans = _Plans(configs, pool, builder, self.classes, 2 * planners + _MOST_LANES)
-                free = self._lanes(configs, lanes)
-                yield from self._keep_busy(plans, deque(free), tick)
+                plans = _Plans(configs, pool, builder, self.classes, 2 * planners + _MOST_LANES * ABREAST)
+                airlanes = [_Airlane(lane) for lane in self._lanes(configs, lanes)]
+                yield from self._keep_busy(plans, airlanes, tick)
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
 
-    def _keep_busy(self, plans: _Plans, free: deque[Lane], tick: Callable[[int], None]) -> Iterator[Outcome]:
-        flights: list[_Flight] = []
-        while plans or flights:
-            while free and plans.ready:
+    def _keep_busy(self, plans: _Plans, airlanes: list[_Airlane], tick: Callable[[int], None]) -> Iterator[Outcome]:
+        while plans or any(one.flights for one in airlanes):
+            while plans.ready and any(one.free for one in airlanes):
                 config, plan, weights = plans.take()
                 if isinstance(plan, Exception):
                     yield config, plan, {}
-                else:
-                    flights.append(self._take_off(free.popleft(), plan, weights))
+                else:  # where there is most room: so that lanes are of one width when few runs are left
+                    max(airlanes, key=lambda one: len(one.free)).take(plan, weights, *self._tests(plan))
             asked = 0
-            for flight in list(flights):
-                if flight.ready:
-                    asked += flight.go_on()
-                if flight.landed:
-                    flights.remove(flight)
+            for one in airlanes:
+                if one.ready:
+                    asked += one.go_on()
+                for flight in one.land():
                     seconds = {"train": round(time.perf_counter() - flight.began, 3)}
-                    yield flight.planned.config, self._harvest(flight), seconds
-                    free.append(flight.lane)
+                    yield flight.planned.config, self._harvest(one.lane, flight), seconds
             if asked:
                 tick(asked)
             else:
                 time.sleep(2e-4)  # the device is busy, and needs nothing from here
 
     def _lanes(self, configs: Sequence[TrainRun], wanted: int | None) -> list[Lane]:
-        """As many lanes as were asked for; or as many as pay: lanes are added while that makes all of them faster."""
-        first = configs[0]
+        """Lanes for as many runs as were asked for; or as many as pay, one more making all of them faster."""
+        first, most = configs[0], min(wanted or len(configs), len(configs))
         longest = len(self.images.train) // first.batch + first.tasks + 1
+        abreast = ABREAST if self.stacks(first) else 1
         made: list[Lane] = []
-        best, enough = 0.0, 1
-        for width in (1, 2, 4, 8, 12, _MOST_LANES) if wanted is None else (wanted,):
-            width = min(width, len(configs))
+        best = 0.0
+        while most > 0:
+            width = min(abreast, most)
             try:
-                while len(made) < width:
-                    made.append(self._lane(first, longest))
+                made.append(self._lane(first, longest, width))
             except torch.OutOfMemoryError:
                 torch.cuda.empty_cache()
-                if not made:
+                if made:
+                    return made[: max(len(made) - 1, 1)]  # leaves room for evaluation
+                if abreast == 1:
                     raise
-                return made[: max(len(made) - 1, 1)]  # leaves room for evaluation
-            if wanted is not None or width == len(configs):
-                break
-            rate = measured_rate(made)
-            if rate < best * 1.03:
-                return made[:enough]
-            best, enough = rate, width
+                abreast //= 2
+                continue
+            most -= width
+            if wanted is None and most:
+                rate = measured_rate(made)
+                if rate < best * 1.03:
+                    return made[:-1]
+                best = rate
+                if len(made) == (_MOST_LANES if abreast > 1 else ABREAST * 2):
+                    break
         return made
 
-    def _lane(self, config: TrainRun, longest: int) -> Lane:
+    def stacks(self, config: TrainRun) -> bool:
+        """Whether the networks of several runs are computed together."""
+        return isinstance(_network(config, self.classes), ResNet18)
+
+    def _lane(self, config: TrainRun, longest: int, width: int) -> Lane:
         test = self.pixels if config.validation else self.test
         tests = longest // config.evaluate_every + config.tasks if config.evaluate_every else config.tasks
-        return Lane(config, self.pixels, test, self.classes, longest, tests + 1)
+        return Lane(config, self.pixels, test, self.classes, longest, tests + 1, width)
 
-    def _take_off(self, lane: Lane, planned: Planned, weights: Tensor) -> _Flight:
+    def _tests(self, planned: Planned) -> tuple[list[int], list[NDArray[np.int64]]]:
+        """When a run is tested, and on which images."""
         stream, config = planned.stream, planned.config
         due = sorted(due_steps(stream, config.evaluate_every))
         ids = stream.heldout if config.validation else np.arange(len(self.images.test))
         labels = (self.images.train if config.validation else self.images.test).labels[ids]
-        tests = [ids[np.isin(labels, stream.labels[stream.ids[: stream.offsets[step]]])] for step in due]
-        lane.begin(planned, weights)
-        return _Flight(lane, planned, time.perf_counter(), due, tests)
+        return due, [ids[np.isin(labels, stream.labels[stream.ids[: stream.offsets[step]]])] for step in due]
 
-    def _harvest(self, flight: _Flight) -> Finished | TrainingFailed:
-        lane, planned, config = flight.lane, flight.planned, flight.planned.config
+    def _harvest(self, lane: Lane, flight: _Flight) -> Finished | TrainingFailed:
+        place, planned, config = flight.place, flight.planned, flight.planned.config
         steps, stream = len(planned.stream), planned.stream
-        losses = lane.losses[:steps].cpu().numpy()
+        losses = lane.losses[place, :steps].cpu().numpy()
         if not np.isfinite(losses).all():
             wrong = int(np.flatnonzero(~np.isfinite(losses))[0])
             return TrainingFailed(
                 f"the loss of step {wrong + 1} of {steps} is {losses[wrong]}: training has diverged; "
                 f"a smaller learning rate than {config.lr:g} may help"
             )
-        if not torch.isfinite(lane.row.values).all():  # of the last step: any other shows in the next one's loss
+        if not torch.isfinite(lane.rows[place]).all():  # of the last step: any other shows in the next one's loss
             return TrainingFailed(
                 f"after step {steps} of {steps} the weights are not finite: training has diverged; "
                 f"a smaller learning rate than {config.lr:g} may help"
             )
-        correct = lane.correct[: len(flight.due)].cpu().numpy()
+        correct = lane.correct[place, : len(flight.due)].cpu().numpy()
         arrived = [np.unique(stream.labels[stream.ids[: stream.offsets[step]]]) for step in flight.due]
         seen = np.zeros((len(flight.due), self.classes), np.bool_)
         for row, classes in zip(seen, arrived, strict=True):
@@ -214,8 +253,8 @@ class Group:
             tape=planned.tape,
             evaluations=evaluations,
             losses=losses,
-            hits=lane.hits[:steps].cpu().numpy(),
-            biases=None if lane.biases is None else lane.biases[: steps + 1].cpu().numpy(),
+            hits=lane.hits[place, :steps].cpu().numpy(),
+            biases=None if lane.biases is None else lane.biases[place, : steps + 1].cpu().numpy(),
             device=torch.cuda.get_device_name(self.device),
             audit=planned.audit,
         )
@@ -261,11 +300,10 @@ class _Plans:
 
 def measured_rate(lanes: Sequence[Lane], steps: int = 24) -> float:
     """Run-steps a second of lanes that run at once, on whatever they hold."""
-    steps = min(steps, *(len(lane.losses) for lane in lanes))  # a lane has room for no more
+    steps = min(steps, *(lane.longest for lane in lanes))  # a lane has room for no more
     seconds = []
     for count in (min(4, steps), steps):  # a few to begin with, unmeasured
         for lane in lanes:
-            lane.stream.synchronize()
             lane.rewind()
         torch.cuda.synchronize()
         began = time.perf_counter()
@@ -274,7 +312,7 @@ def measured_rate(lanes: Sequence[Lane], steps: int = 24) -> float:
                 lane.advance(1)
         torch.cuda.synchronize()
         seconds.append(time.perf_counter() - began)
-    return steps * len(lanes) / seconds[-1]
+    return steps * sum(lane.width for lane in lanes) / seconds[-1]
 
 
 _LABELS: NDArray[np.int64]

@@ -1,16 +1,16 @@
-"""A lane: one run at a time on a stream of its own, its step captured once as a CUDA graph and replayed.
+"""A lane: some runs side by side, step by step, their step captured once as a CUDA graph and replayed.
 
-All that a step reads lies on the device: images, tape, crops, and a counter that the step itself moves on. So the host
-only says "again". When a run ends, the next one's tape and weights are copied into the same places, and the graph is
-used as it is. Batches that are not full are padded, with weight 0 and out of BatchNorm's sight, so that every step of
-every run is the same graph.
+All that a step reads lies on the device: images, tapes, crops, and counters that the step itself moves on. So the host
+only says "again". When a run ends, the next one's tape and weights are copied into its places, and the graph is used
+as it is. Batches that are not full are padded, with weight 0 and out of BatchNorm's sight, so that every step of every
+run is the same graph.
 """
 
 from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import torch
@@ -19,207 +19,275 @@ from torch import Tensor, nn
 
 from reprise import nets
 from reprise.learners import Batch, Setting, Step, make_learner
-from reprise.nets.fused import FusedResNet18, read_out
+from reprise.nets.launch import launch, rehearsal
+from reprise.nets.readout import read_out
 from reprise.nets.resnet import ResNet18
+from reprise.nets.rows import Layout, aligned
 from reprise.train.augment import PAD
 from reprise.train.config import TrainRun
 from reprise.train.evaluate import arithmetic, forward_precision
 from reprise.train.fleet import kernels
+from reprise.train.fleet.bodies import Body, Separate, Stacked
 from reprise.train.fleet.planned import Planned
-from reprise.train.fleet.row import Row
 from reprise.train.pixels import Pixels
 
+ABREAST = 8  # runs on a lane, where more are to be had: enough for every kernel to fill a large GPU
 _BLOCK = 1024
 _PIECE = 2048
 _TEST_BATCH = 1000
 
 
 class Lane:
-    """Places for one run of a group whose runs differ in stream, tape and seed alone."""
+    """Places for `width` runs of a group whose runs differ in stream, tape and seed alone.
 
-    def __init__(self, config: TrainRun, pixels: Pixels, test: Pixels, classes: int, longest: int, tests: int) -> None:
+    Without a GPU, where Triton's interpreter stands in for the kernels, steps are taken one by one.
+    """
+
+    def __init__(
+        self, config: TrainRun, pixels: Pixels, test: Pixels, classes: int, longest: int, tests: int, width: int = 1
+    ) -> None:
         self.config = config
         self.pixels, self.test = pixels, test
         self.classes = classes
+        self.width = width
         self.device = device = pixels.device
-        self.stream = torch.cuda.Stream(device)
+        on_a_gpu = device.type == "cuda"
+        self.stream = torch.cuda.Stream(device) if on_a_gpu else None
+        self.branches = [torch.cuda.Stream(device) if on_a_gpu else None for _ in range(1, width)]
         self.segments = 1 + (config.draws if config.replay else 0)
-        self.places = config.batch + (self.segments - 1) * config.replay
+        self.sizes = (config.batch, *[config.replay] * (self.segments - 1))
+        self.places = sum(self.sizes)
         self.examples = len(pixels.labels)
+        self.longest = longest
+        self.graph: torch.cuda.CUDAGraph | None = None
         with torch.cuda.stream(self.stream):
-            self._allocate(longest, tests)
+            self._allocate(tests)
             self._build()
-            with _same_algorithms():
-                self._capture()
-        self.done = 0
-        self.stream.synchronize()
+            if self.stream is not None:
+                with _same_algorithms():
+                    self._capture(self.stream)
+        self.synchronize()
 
-    def _allocate(self, longest: int, tests: int) -> None:
-        device, places = self.device, self.places
+    def _allocate(self, tests: int) -> None:
+        device, runs, places, batch = self.device, self.width, self.places, self.config.batch
         height, width = self.pixels.images.shape[1:3]
 
         def zeros(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
-            return torch.zeros(shape, dtype=dtype, device=device)
+            return torch.zeros((runs, *shape), dtype=dtype, device=device)
 
+        longest = self.longest + 1  # the last place is for runs that have ended
         self.ids = zeros(longest, places, dtype=torch.int32)
         self.counts = zeros(longest, self.segments, dtype=torch.int32)
         self.crops = zeros(longest, places, 3, dtype=torch.int8)
-        self.counter = zeros(1, dtype=torch.int64)
+        self.counter = zeros(dtype=torch.int64)
+        self.active = zeros(dtype=torch.int32)
         dtype = torch.bfloat16 if self.config.precision == "bf16" else torch.float32
         self.x = zeros(places, height, width, 3, dtype=dtype)
         self.y, self.example = zeros(places, dtype=torch.int64), zeros(places, dtype=torch.int64)
-        self.keep = zeros(self.config.batch, dtype=torch.int64)
-        self.group = zeros(self.config.batch, dtype=torch.int64)
+        self.keep, self.group = zeros(batch, dtype=torch.int64), zeros(batch, dtype=torch.int64)
         self.weight = zeros(places)
         self.real = zeros(self.segments, dtype=torch.int32)
         self.seen = zeros(self.classes + 1, dtype=torch.bool)  # the last place is for what is not real
+        self.loss, self.logits = zeros(1), zeros(batch, self.classes)
         self.losses, self.hits = zeros(longest), zeros(longest, dtype=torch.int64)
         self.correct = zeros(tests, 2, self.classes, dtype=torch.int64)
 
     def _build(self) -> None:
-        config = self.config
-        self.net = self._network()
-        self.mean_net = copy.deepcopy(self.net)
-        self.row, self.mean_row = Row.of(self.net), Row.of(self.mean_net)
-        net: nets.Network = self.net
-        self.copy: Tensor | None = None
-        trained: dict[nn.Module, Tensor] = {}
-        if isinstance(self.net, ResNet18):
-            net = FusedResNet18(self.net, self.real)
+        config, device = self.config, self.device
+        first = self._network()
+        self.nets = [first, *(copy.deepcopy(first) for _ in range(1, self.width))]
+        self.mean_nets = copy.deepcopy(self.nets)
+        self.layout = layout = Layout.of(self.nets[0])
+        self.rows = torch.zeros(self.width, layout.length, device=device)
+        self.mean_rows = torch.zeros_like(self.rows)
+        for mine, rows in ((self.nets, self.rows), (self.mean_nets, self.mean_rows)):
+            for net, row in zip(mine, rows, strict=True):
+                layout.attach(net, row)
+        self.copies: Tensor | None = None
+        self.body: Body
+        resnets = [net for net in self.nets if isinstance(net, ResNet18)]
+        if resnets:
             if config.precision == "bf16":
-                self.copy, trained = self.row.half()
-                net.weights.update(trained)
-        # In the order of the row: copies stand in for the convolutions' weights.
-        self.trained = [*trained.values(), *self.row.parameters[len(trained) :]]
-        self.pieces: dict[bool, _Pieces] = {}
+                self.copies = torch.empty_like(self.rows[:, : layout.copied], dtype=torch.bfloat16)
+            height, width = self.pixels.images.shape[1:3]
+            self.body = Stacked(
+                resnets, layout, self.rows, self.copies, self.real, self.sizes, (height, width), config.precision
+            )
+        else:
+            self.body = Separate(self.nets, layout)
         # One id more than there are, for logits that nobody will ask for.
         setting = Setting(self.classes, self.examples + 1, config.seed, config.passes)
-        self.learner = make_learner(config.learner, net, setting, **config.hyper).to(self.device).train()
-        bias = getattr(self.net.fc, "bias", None)
-        longest = len(self.losses)
-        self.biases = torch.zeros(longest + 1, self.classes, device=self.device) if bias is not None else None
+        self.learners = [
+            make_learner(config.learner, net, setting, **config.hyper).to(device).train() for net in self.body.networks
+        ]
+        self.pieces = _pieces(layout, self.body, device)
+        has_bias = getattr(self.nets[0].fc, "bias", None) is not None
+        shape = self.width, self.longest + 2, self.classes
+        self.biases = torch.zeros(shape, device=device) if has_bias else None
 
     def _network(self) -> nets.Network:
         config = self.config
         net = nets.build(config.backbone, classes=self.classes, head=config.head, width=config.width, seed=config.seed)
         return net.to(self.device).to(memory_format=torch.channels_last).train()  # type: ignore[call-overload,no-any-return]
 
-    def _capture(self) -> None:
+    def _capture(self, stream: torch.cuda.Stream) -> None:
         self.counts.fill_(1)
-        for _ in range(3):  # so that every kernel is compiled and every choice made before the capture
+        self.active.fill_(1)
+        with rehearsal():
+            self._step()
+            self.evaluate(0, 0, np.zeros(1, np.int64))
+        for _ in range(2):  # so that every choice is made before the capture
             self._step()
             self.counter.zero_()
-        self.stream.synchronize()
+        stream.synchronize()
         self.graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.graph, stream=self.stream):
+        with torch.cuda.graph(self.graph, stream=stream):
             self._step()
-        for pieces in self.pieces.values():
-            pieces.point()
 
     def _step(self) -> None:
-        """One step of training, wherever the counter stands."""
-        config = self.config
-        self._fetch()
-        step = self._batches()
-        with arithmetic(config.precision):
-            with forward_precision(config.precision, self.device):
-                loss, logits = self.learner(step)
-            gradients = torch.autograd.grad(loss, self.trained)
+        """One step of training of every run, wherever its counter stands."""
+        with arithmetic(self.config.precision):
+            self._fetch()
+            present = torch.zeros_like(self.seen).scatter_(1, self.group, True)
+            self.seen |= present
+            self.body.forward(self.x)
+            with self._apart():
+                for run, branch in enumerate([None, *self.branches]):
+                    with torch.cuda.stream(branch):
+                        self._differentiate(run, self._batches(run, present))
+            self.body.backward()
         with torch.no_grad():
-            self.learner.after(step, logits.detach())
-            self._descend(gradients)
-            self._note(loss.detach(), logits.detach())
+            self._descend()
+            self._note()
+
+    @contextlib.contextmanager
+    def _apart(self) -> Iterator[None]:
+        """Within it, branches begin where the lane's stream stands, and behind it the stream waits for them."""
+        main = None if self.stream is None else torch.cuda.current_stream(self.device)
+        branches = [branch for branch in self.branches if branch is not None and main is not None]
+        for branch in branches:
+            branch.wait_stream(main)  # type: ignore[arg-type]
+        yield
+        for branch in branches:
+            main.wait_stream(branch)  # type: ignore[union-attr]
 
     def _fetch(self) -> None:
         pixels, config = self.pixels, self.config
         height, width = pixels.images.shape[1:3]
-        grid = (self.places, -(-height * width * 3 // _BLOCK))
-        kernels.fetch[grid](
-            pixels.images, pixels.labels, self.ids, self.counts, self.crops, self.counter, pixels.shift, pixels.scale,
-            self.x, self.y, self.example, self.keep, self.group, self.weight, self.real, height=height, width=width,
-            places=self.places, incoming=config.batch, replay=max(config.replay, 1), segments=self.segments, pad=PAD,
-            nowhere=self.examples, classes=self.classes, block=_BLOCK,
+        grid = (self.places, -(-height * width * 3 // _BLOCK), self.width)
+        launch(
+            kernels.fetch, grid,
+            pixels.images, pixels.labels, self.ids, self.counts, self.crops, self.counter, self.active, pixels.shift,
+            pixels.scale, self.x, self.y, self.example, self.keep, self.group, self.weight, self.real,
+            self.ids.shape[1], height=height, width=width, places=self.places, incoming=config.batch,
+            replay=max(config.replay, 1), segments=self.segments, pad=PAD, nowhere=self.examples, classes=self.classes,
+            block=_BLOCK,
         )  # fmt: skip
 
-    def _batches(self) -> Step:
-        sizes = [self.config.batch, *[self.config.replay] * (self.segments - 1)]
-        x = self.x.permute(0, 3, 1, 2)
-        parts = zip(*(torch.split(one, sizes) for one in (x, self.y, self.example, self.weight)), strict=True)
+    def _batches(self, run: int, present: Tensor) -> Step:
+        x = self.x[run].permute(0, 3, 1, 2)
+        whole = (x, self.y[run], self.example[run], self.weight[run])
+        parts = zip(*(torch.split(one, list(self.sizes)) for one in whole), strict=True)
         incoming, *replay = (Batch(*part) for part in parts)
-        present = torch.zeros_like(self.seen).index_fill_(0, self.group, True)
-        self.seen |= present
         last = self.classes
-        return Step(0, incoming, tuple(replay), present[:last], self.seen[:last], self.keep)
+        return Step(0, incoming, tuple(replay), present[run, :last], self.seen[run, :last], self.keep[run])
 
-    def _descend(self, gradients: tuple[Tensor, ...]) -> None:
-        """SGD and the averaged read-out, over all weights of one kind at once."""
-        row, mean, config = self.row, self.mean_row.values, self.config
-        half = [one for one in gradients if one.dtype == torch.bfloat16]
-        for parts, first in ((half, 0), (gradients[len(half) :], row.copied if half else 0)):
-            if not parts:
-                continue
-            is_half = parts is half
-            if is_half not in self.pieces:
-                self.pieces[is_half] = _Pieces(parts, first, self.device)
-            pieces = self.pieces[is_half]
-            pieces.take(parts)
-            kernels.descend[(len(pieces.tensors),)](
-                row.values, mean, row.values if self.copy is None else self.copy, pieces.gradients, pieces.tensors,
-                pieces.starts, pieces.places, pieces.sizes, self.real, config.lr, config.weight_decay,
-                horizon=config.ema, half=is_half, block=_PIECE,
-            )  # fmt: skip
-        left = row.values.numel() - row.weights
+    def _differentiate(self, run: int, step: Step) -> None:
+        """A run's own loss, and what it asks of the network."""
+        learner = self.learners[run]
+        with forward_precision(self.config.precision, self.device):
+            loss, logits = learner(step)
+        self.body.take(run, torch.autograd.grad(loss, self.body.wanted(run)))
+        with torch.no_grad():
+            learner.after(step, logits.detach())
+            self.loss[run] = loss.detach()
+            self.logits[run] = logits.detach()
+
+    def _descend(self) -> None:
+        """SGD and the averaged read-out, over all weights of all runs at once."""
+        config, layout, length = self.config, self.layout, self.rows.shape[1]
+        copies = self.rows if self.copies is None else self.copies
+        launch(
+            kernels.descend, (len(self.pieces[0]), self.width),
+            self.rows, self.mean_rows, copies, self.body.gradient, *self.pieces, self.real, length, copies.shape[1],
+            self.body.gradient.shape[1], self.segments, config.lr, config.weight_decay, horizon=config.ema,
+            copied=0 if self.copies is None else layout.copied, block=_PIECE,
+        )  # fmt: skip
+        left = layout.length - layout.weights
         if left:
-            kernels.average[(-(-left // _BLOCK),)](
-                row.values[row.weights :], mean[row.weights :], self.real, left, horizon=config.ema, block=_BLOCK
-            )
+            launch(
+                kernels.average, (-(-left // _BLOCK), self.width),
+                self.rows, self.mean_rows, self.real, layout.weights, length, self.segments,
+                horizon=config.ema, block=_BLOCK,
+            )  # fmt: skip
+        self.body.changed()
 
-    def _note(self, loss: Tensor, logits: Tensor) -> None:
-        batch = self.config.batch
-        self.losses.index_copy_(0, self.counter, loss.view(1))
-        hits = ((logits.argmax(1) == self.y[:batch]) & (self.weight[:batch] > 0)).sum()
-        self.hits.index_copy_(0, self.counter, hits.view(1))
-        self.counter += 1
+    def _note(self) -> None:
+        batch, at = self.config.batch, self.counter[:, None]
+        self.losses.scatter_(1, at, self.loss)
+        right = (self.logits.argmax(2) == self.y[:, :batch]) & (self.weight[:, :batch] > 0)
+        self.hits.scatter_(1, at, right.sum(1, keepdim=True))
+        torch.clamp(self.counter + self.active, max=self.longest, out=self.counter)  # beyond it there is no place
         if self.biases is not None:
-            self.biases.index_copy_(0, self.counter, self.net.fc.bias.detach()[None])  # type: ignore[operator]
+            place = self.layout.places["fc.bias"]
+            now = self.rows[:, None, place.start : place.end]
+            self.biases.scatter_(1, self.counter[:, None, None].expand_as(now), now)
 
     @torch.no_grad()
-    def begin(self, planned: Planned, weights: Tensor) -> None:
+    def begin(self, place: int, planned: Planned, weights: Tensor) -> None:
         """Take a run: its tape, its crops, its initial weights. Nothing of the last one remains."""
-        self.planned = planned
-        self.done = 0
         with torch.cuda.stream(self.stream):
             for mine, theirs in ((self.ids, planned.ids), (self.counts, planned.counts), (self.crops, planned.crops)):
-                mine[: len(theirs)].copy_(torch.from_numpy(theirs))
-            self.counter.zero_()
-            self.seen.zero_()
-            self.losses.fill_(torch.nan)
-            for name, buffer in self.learner.named_buffers():
+                mine[place, : len(theirs)].copy_(torch.from_numpy(theirs))
+            self.counter[place] = 0
+            self.seen[place] = False
+            self.losses[place] = torch.nan
+            for name, buffer in self.learners[place].named_buffers():
                 if not name.startswith("net."):
                     buffer.zero_()  # padding has weight 0, but no weight takes a NaN away
-            self.row.values.copy_(weights, non_blocking=True)
-            self.mean_row.values.copy_(weights, non_blocking=True)
-            if self.copy is not None:
-                self.copy.copy_(self.row.values[: self.row.copied])
+            for rows in (self.rows, self.mean_rows):
+                rows[place].copy_(weights, non_blocking=True)
+            if self.copies is not None:
+                self.copies[place].copy_(self.rows[place, : self.layout.copied])
+            self.body.changed()
             if self.biases is not None:
-                self.biases[0] = self.net.fc.bias.detach()  # type: ignore[operator]
+                self.biases[place, 0] = self.nets[place].fc.bias.detach()  # type: ignore[operator]
+            self.active[place] = 1
+
+    def rest(self, place: int) -> None:
+        """From here on, leave this place as it is, until another run begins there."""
+        with torch.cuda.stream(self.stream):
+            self.active[place] = 0
 
     def rewind(self) -> None:
-        """Go back to the first step, as far as the tape is concerned."""
+        """Have all places go on from the first step, as far as the tape is concerned."""
         with torch.cuda.stream(self.stream):
             self.counter.zero_()
-        self.done = 0
+            self.active.fill_(1)
 
     def advance(self, steps: int) -> None:
-        """Ask for so many steps more; they are done when the device gets there."""
+        """Ask for so many steps more of every run; they are done when the device gets there."""
         with torch.cuda.stream(self.stream):
             for _ in range(steps):
-                self.graph.replay()
-        self.done += steps
+                if self.graph is None:
+                    self._step()
+                else:
+                    self.graph.replay()
+
+    def mark(self) -> torch.cuda.Event:
+        """A mark that the device passes when it has done what was asked for so far."""
+        event = torch.cuda.Event()
+        event.record(self.stream)
+        return event
+
+    def synchronize(self) -> None:
+        """Wait until all that was asked for is done."""
+        if self.stream is not None:
+            self.stream.synchronize()
 
     @torch.no_grad()
-    def evaluate(self, number: int, chosen: NDArray[np.int64]) -> None:
-        """Test both read-outs on these images, and keep the counts under `number`."""
+    def evaluate(self, place: int, number: int, chosen: NDArray[np.int64]) -> None:
+        """Test both read-outs of a run on these images, and keep the counts under `number`."""
         config = self.config
         batches = max(-(-len(chosen) // _TEST_BATCH), 1)
         padded = np.zeros(batches * _TEST_BATCH, np.int64)  # every batch of one size: algorithms are chosen once
@@ -228,7 +296,7 @@ class Lane:
             ids = torch.from_numpy(padded).to(self.device)
             real = torch.arange(len(padded), device=self.device) < len(chosen)
             labels = self.test.labels[ids]
-            for place, net in enumerate((self.mean_net, self.net)):
+            for which, net in enumerate((self.mean_nets[place], self.nets[place])):
                 forward = read_out(net, config.precision) if isinstance(net, ResNet18) else _evaluated(net)
                 with forward_precision(config.precision, self.device):
                     parts = [
@@ -236,7 +304,7 @@ class Lane:
                         for part in torch.split(ids, _TEST_BATCH)
                     ]
                 right = (torch.cat(parts) == labels) & real
-                self.correct[number, place].zero_().index_add_(0, labels, right.long())
+                self.correct[place, number, which].zero_().index_add_(0, labels, right.long())
 
 
 @contextlib.contextmanager
@@ -261,28 +329,25 @@ def _evaluated(net: nn.Module) -> Callable[[Tensor], Tensor]:
     return forward
 
 
-class _Pieces:
-    """Tensors cut into pieces for `descend`: which tensor a piece is of, and where in it; and where tensors lie."""
-
-    def __init__(self, parts: Sequence[Tensor], first: int, device: torch.device) -> None:
-        """Pieces of weights that lie one after the other from `first` on, in the order of their gradients."""
-        sizes = np.array([one.numel() for one in parts], np.int64)
-        counts = -(-sizes // _PIECE)
-        pieces = [np.arange(count) * _PIECE for count in counts]
-        self.tensors = torch.from_numpy(np.repeat(np.arange(len(sizes), dtype=np.int32), counts)).to(device)
-        self.starts = torch.from_numpy(np.concatenate(pieces).astype(np.int32)).to(device)
-        self.places = torch.from_numpy(first + np.cumsum(sizes) - sizes).to(device)
-        self.sizes = torch.from_numpy(sizes).to(device)
-        self.gradients = torch.zeros(len(sizes), dtype=torch.int64, device=device)
-
-    def take(self, parts: Sequence[Tensor]) -> None:
-        """Hold the gradients, in memory as the row has their weights. Within a capture nothing can be copied."""
-        self.parts = [
-            one.contiguous(memory_format=torch.channels_last) if one.dim() == 4 else one.contiguous() for one in parts
-        ]
-        if not torch.cuda.is_current_stream_capturing():
-            self.point()
-
-    def point(self) -> None:
-        """Tell the device where the gradients lie: in a captured graph, at the same place at every replay."""
-        self.gradients.copy_(torch.tensor([one.data_ptr() for one in self.parts]))
+def _pieces(layout: Layout, body: Body, device: torch.device) -> list[Tensor]:
+    """All weights cut into pieces, as `descend` goes over them: place, source, size, parts, and step between parts."""
+    found = []
+    for name in layout.parameters:
+        start, size = layout.places[name]
+        source, parts = body.parts[name]
+        first = np.arange(0, size, _PIECE)
+        one = np.ones_like(first)
+        found.append(
+            np.stack(
+                [
+                    start + first,
+                    source + first,
+                    np.minimum(aligned(size) - first, _PIECE),
+                    parts * one,
+                    aligned(size) * one,
+                ]
+            )
+        )
+    return [
+        torch.from_numpy(part.astype(np.int64)).to(device) for part in np.ascontiguousarray(np.concatenate(found, 1))
+    ]
