@@ -35,11 +35,11 @@ def each_by_itself(net, x, sizes, real):
 SHAPES = [
     # sizes of the batches, real images of each batch of each run, side, width
     ((4, 3), ((4, 3), (3, 2)), 8, 2),
-    ((4, 3), ((4, 0), (4, 3)), 8, 2),
+    ((4, 4), ((4, 0), (4, 4)), 8, 2),
     ((4, 3, 3), ((4, 3, 3), (3, 0, 0)), 8, 2),
     ((4,), ((4,),), 8, 4),
     ((3, 2), ((3, 2), (2, 2)), 9, 2),  # halved, an odd side is rounded up
-    ((4, 3), ((4, 3),), 8, 16),  # channels that fill a tile
+    ((5, 3), ((5, 3),), 8, 16),  # channels that fill a tile
 ]
 
 
@@ -52,7 +52,7 @@ def test_features_gradients_and_statistics_are_those_of_separate_passes(
         if DEVICE.type == "cuda":
             pytest.skip("such tiles, and TF32 without rounding, are for the interpreter")
         few_tiles(monkeypatch)
-    elif DEVICE.type == "cpu" and side == 8 and len(real) == 1:
+    elif DEVICE.type == "cpu" and (sizes, side) not in (((4, 3), 8), ((3, 2), 9)):
         pytest.skip("an interpreter is slow, and others have such tiles, too")
     own = [network(width=width, seed=run) for run in range(len(real))]
     plain = copy.deepcopy(own)
@@ -65,7 +65,7 @@ def test_features_gradients_and_statistics_are_those_of_separate_passes(
     for run, (net, mine) in enumerate(zip(plain, own, strict=True)):
         there = torch.cat([torch.arange(size) < count for size, count in zip(sizes, real[run], strict=True)])
         expected = each_by_itself(net, x[run], sizes, real[run])
-        torch.testing.assert_close(features[run][there], expected, rtol=1e-4, atol=1e-4)
+        assert (features[run][there] - expected).norm() < 1e-4 * expected.norm()
         assert torch.isfinite(features.square()).all()  # of a batch without images, too: 0 · ∞ would not be a number
         body = {name: one for name, one in net.named_parameters() if not name.startswith("fc.")}
         wanted = torch.autograd.grad(expected, list(body.values()), slopes[run][there])
@@ -78,7 +78,9 @@ def test_features_gradients_and_statistics_are_those_of_separate_passes(
                 torch.testing.assert_close(mine.get_buffer(name), value, rtol=1e-5, atol=1e-6, msg=f"{name}, run {run}")
 
 
-def test_a_run_that_rests_is_left_alone_and_leaves_the_others_alone():
+def test_a_run_that_rests_is_left_alone_and_leaves_the_others_alone(monkeypatch):
+    if DEVICE.type == "cpu":
+        few_tiles(monkeypatch)
     sizes, side = (3, 2), 8
     x = noise(2, 5, side, side, 3, seed=1)
     slopes = noise(2, 5, 16, seed=2)
@@ -97,7 +99,9 @@ def test_a_run_that_rests_is_left_alone_and_leaves_the_others_alone():
         assert torch.equal(one, other)
 
 
-def test_a_runs_bits_do_not_depend_on_how_many_go_beside_it():
+def test_a_runs_bits_do_not_depend_on_how_many_go_beside_it(monkeypatch):
+    if DEVICE.type == "cpu":
+        few_tiles(monkeypatch)
     sizes, side = (3, 2), 8
     x = noise(3, 5, side, side, 3, seed=1)
     slopes = noise(3, 5, 16, seed=2)

@@ -14,7 +14,8 @@ from train.tinyruns import config, images, result
 
 from reprise.files import read_json
 from reprise.train import TrainingFailed, train
-from reprise.train.fleet import fleet
+from reprise.train.fleet import fleet, processes
+from reprise.train.fleet.processes import _portable
 
 STEPS = 15
 GOOD = [
@@ -112,20 +113,51 @@ def test_images_that_are_not_there_are_an_error_of_that_run_alone(tmp_path):
     assert "resnet19" in str(ends[unknown].error)
 
 
-def test_a_process_that_is_killed_takes_no_finished_record_with_it(tmp_path):
-    runs = [GOOD[0], *LONG[:2]]
+def test_a_process_that_is_killed_takes_only_its_own_run_with_it(tmp_path):
+    runs = [GOOD[0], LONG[0], GOOD[1]]
     ends = []
     for landed in fleet(runs, images(40), out=tmp_path, jobs=1):
         if not ends:
             (worker,) = children()
             os.kill(worker.pid, signal.SIGKILL)
         ends.append(landed)
-    assert [landed.config for landed in ends[:1]] == runs[:1]
-    assert {landed.config for landed in ends} == set(runs)
-    for landed in ends[1:]:
-        assert isinstance(landed.error, TrainingFailed)
-        assert "killed" in str(landed.error)
-    assert [path.stem for path in (tmp_path / "runs").iterdir()] == [runs[0].identity]
+    assert [landed.config for landed in ends] == runs
+    assert [landed.error is None for landed in ends] == [True, False, True]
+    assert isinstance(ends[1].error, TrainingFailed)
+    assert "status -9" in str(ends[1].error)
+    assert {path.stem for path in (tmp_path / "runs").iterdir()} == {runs[0].identity, runs[2].identity}
+
+
+class Stubborn(Exception):
+    """An error that no other process can make again from its words."""
+
+    def __init__(self, one, other):
+        super().__init__(f"{one} and {other}")
+
+
+def test_an_error_that_cannot_be_sent_comes_in_words():
+    assert str(_portable(Stubborn(1, 2))) == "Stubborn: 1 and 2"
+    assert isinstance(_portable(Stubborn(1, 2)), TrainingFailed)
+    error = ValueError("plain")
+    assert _portable(error) is error
+
+
+def test_processes_that_cannot_begin_are_not_tried_for_every_run(monkeypatch):
+    started = []
+    plain = processes._Worker
+
+    def counted(*given):
+        started.append(plain(*given))
+        return started[-1]
+
+    monkeypatch.setattr(processes, "_Worker", counted)
+    # A core that is not there: pinning fails before a run is asked for.
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {4095})
+    ends = list(fleet([*GOOD, *LONG], images(), jobs=2))
+    assert len(started) == 2
+    assert [landed.config for landed in ends[2:]] == [*GOOD, *LONG][2:]
+    assert all(isinstance(landed.error, TrainingFailed) for landed in ends)
+    assert "could begin" in str(ends[-1].error)
 
 
 def test_a_fleet_that_is_closed_stops_its_processes_and_keeps_what_was_done(tmp_path):
@@ -133,7 +165,7 @@ def test_a_fleet_that_is_closed_stops_its_processes_and_keeps_what_was_done(tmp_
     first = next(flying)
     (worker,) = children()
     flying.close()
-    with pytest.raises(ProcessLookupError):  # is_alive may ask while another thread of the pool is burying it
+    with pytest.raises(ProcessLookupError):
         os.kill(worker.pid, 0)
     kept = list((tmp_path / "runs").iterdir())
     assert [path.stem for path in kept] == [first.config.identity]

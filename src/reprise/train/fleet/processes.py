@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
+import pickle
 import signal
+import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from multiprocessing.queues import SimpleQueue
+from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -35,84 +37,130 @@ def on_cores(
     """Every run with its record, or with what went wrong, in the order in which they end."""
     cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
     jobs = min(whole(len(cores) if jobs is None else jobs, "jobs", 1), len(runs))
-    if not runs:
-        return
-    context = multiprocessing.get_context("spawn")
-    # A word is on its way before a run's record is, so none is missed; a queue with a thread would not promise that.
-    places, told = context.SimpleQueue(), context.SimpleQueue()
-    for job in range(jobs):
-        places.put(cores[job % len(cores)])
-    with ProcessPoolExecutor(jobs, context, _begin, (places, told, images, data)) as pool:
+    waiting = deque(runs)
+    workers: list[_Worker] = []
+    try:
+        for job in range(jobs):
+            workers.append(_Worker(cores[job % len(cores)], images, data, waiting.popleft()))
+        while workers:
+            heard = wait([worker.pipe for worker in workers])
+            for worker in [worker for worker in workers if worker.pipe in heard]:
+                word = worker.hear()
+                if isinstance(word, int):
+                    tick(word)
+                    continue
+                yield worker.run, word, {}
+                if worker.lost:
+                    workers.remove(worker)
+                    if waiting and worker.begun:
+                        workers.append(_Worker(worker.core, images, data, waiting.popleft()))
+                elif waiting:
+                    worker.give(waiting.popleft())
+                else:
+                    workers.remove(worker)
+                    worker.dismiss()
+        for run in waiting:  # no process has come as far as to begin
+            yield run, TrainingFailed("no process could begin to train; what it printed says why"), {}
+    except BaseException:
+        for worker in workers:
+            worker.process.terminate()  # a run may take hours; its record would come too late
+        raise
+    finally:
+        for worker in workers:
+            worker.process.join()
+
+
+class _Worker:
+    """A process that trains one run after the other, and what is known of it."""
+
+    def __init__(self, core: int, images: Images | None, data: str | os.PathLike[str] | None, run: TrainRun) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.core = core
+        self.begun = self.lost = False
+        self.pipe, theirs = context.Pipe()
+        self.process = context.Process(target=_serve, args=(theirs, core, images, data), daemon=True)
+        self.process.start()
+        theirs.close()
+        self.give(run)
+
+    def give(self, run: TrainRun) -> None:
+        self.run = run
+        with contextlib.suppress(OSError):  # it is gone already, which will be heard
+            self.pipe.send(run)
+
+    def hear(self) -> Any:
+        """Its next word: steps done, a record, or what went wrong."""
         try:
-            waiting: dict[Future[Any], TrainRun] = {pool.submit(_run, run): run for run in runs}
-            while waiting:
-                done, _ = wait(waiting, timeout=0.2, return_when=FIRST_COMPLETED)
-                if more := _heard(told):
-                    tick(more)
-                for future in done:
-                    run = waiting.pop(future)
-                    yield run, _outcome(future), {}
-        except BaseException:
-            # Asked for now: a pool that is shut down no longer knows its processes.
-            processes = list((getattr(pool, "_processes", None) or {}).values())
-            pool.shutdown(wait=False, cancel_futures=True)
-            for process in processes:
-                process.terminate()  # a run may take hours; its record would come too late
-            for process in processes:
-                process.join()
-            raise
+            word = self.pipe.recv()
+        except (EOFError, OSError):
+            self.lost = True
+            self.process.join()
+            return TrainingFailed(
+                f"the process of this run ended with status {self.process.exitcode} before the run did: killed, "
+                "perhaps for want of memory; fewer jobs need less"
+            )
+        self.begun = True
+        return word
+
+    def dismiss(self) -> None:
+        self.pipe.close()
+        self.process.join()
 
 
-def _outcome(future: Future[Any]) -> Any:
-    error = future.exception()
-    if isinstance(error, BrokenProcessPool):
-        return TrainingFailed(
-            "a process of the fleet was killed, perhaps for want of memory, and no run that was not yet done could "
-            "go on; fewer jobs need less memory"
-        )
-    return error if isinstance(error, Exception) else future.result()
+# In a worker.
 
 
-def _heard(told: SimpleQueue[int]) -> int:
-    total = 0
-    while not told.empty():
-        total += told.get()
-    return total
-
-
-_images: Images | None
-_data: str | os.PathLike[str] | None
-_loaded: tuple[object, Images] | None = None
-_told: SimpleQueue[int]
-
-
-def _begin(
-    places: SimpleQueue[int], told: SimpleQueue[int], images: Images | None, data: str | os.PathLike[str] | None
-) -> None:
-    global _images, _data, _told
-    _images, _data, _told = images, data, told
+def _serve(pipe: Connection, core: int, images: Images | None, data: str | os.PathLike[str] | None) -> None:
+    """Train the runs that come, until none comes any more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent stops its workers
-    core = places.get()
+    threading.Thread(target=_follow, daemon=True).start()
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {core})
     torch.set_num_threads(1)
+    pipe.send(0)
+    loaded: tuple[object, Images] | None = None
+    while True:
+        try:
+            run = pipe.recv()
+        except EOFError:
+            return
+        try:
+            if images is None and (loaded is None or loaded[0] != Images.source(run)):
+                loaded = Images.source(run), Images.load(run, data)
+            shared = images if images is not None else loaded[1] if loaded is not None else None
+            word: Any = _trained(run, shared, pipe)
+        except Exception as error:
+            word = _portable(error)
+        pipe.send(word)
 
 
-def _run(run: TrainRun) -> Any:
-    global _loaded
-    key = Images.source(run)
-    if _images is None and (_loaded is None or _loaded[0] != key):
-        _loaded = key, Images.load(run, _data)
-    images = _images if _images is not None else _loaded[1] if _loaded is not None else None
+def _follow() -> None:
+    """Not outlive the parent."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
+def _trained(run: TrainRun, images: Images | None, pipe: Connection) -> Any:
     since = 0
 
     def watch(_: object, __: object) -> None:
         nonlocal since
         since += 1
         if since == _TELL_EVERY:
-            _told.put(since)
+            pipe.send(since)
             since = 0
 
     record = train(run, images, watch=watch)
-    _told.put(since)
+    pipe.send(since)
     return record
+
+
+def _portable(error: Exception) -> Exception:
+    """The error, or one with its words if it cannot be sent."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return TrainingFailed(f"{type(error).__name__}: {error}")
+    return error
