@@ -45,9 +45,9 @@ class Bench:
         from rich.console import Console
 
         from reprise.bench import as_tables, measure
-        from reprise.cli.train import _device
+        from reprise.cli.train import device_for
 
-        device = _device(self.device)
+        device = device_for(self.device)
         with work():
             report = measure(device, quick=self.quick, seconds=self.seconds, tell=_say)
         if self.json is not None:

@@ -315,7 +315,7 @@ def _about(config: TrainRun, device: str) -> str:
 @contextmanager
 def _processes(asked: str | None) -> Iterator[tuple[str, bool]]:
     """The device to train on, and whether this process speaks; joined with the others where torchrun began several."""
-    device = _device(asked)
+    device = device_for(asked)
     if not {"RANK", "WORLD_SIZE"} <= set(os.environ):
         yield device, True
         return
@@ -335,7 +335,8 @@ def _processes(asked: str | None) -> Iterator[tuple[str, bool]]:
         dist.destroy_process_group()
 
 
-def _device(asked: str | None) -> str:
+def device_for(asked: str | None) -> str:
+    """The device that was asked for, or the best there is."""
     import torch
 
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from reprise.report.demo_result import Arm, Outcome, points
-from reprise.report.figures import COLOURS, GRID, INK, Sheet, _bytes, _open, _percent, _style
+from reprise.report.figures import COLOURS, GRID, INK, Sheet, file_of, house_style, percent, without_frame
 
 Draw = Callable[[Axes, Outcome], None]
 
@@ -22,22 +22,22 @@ _LEFT, _TOP, _BOTTOM, _RIGHT = 0.72, 0.42, 0.5, 0.2
 
 def save(outcome: Outcome) -> bytes:
     """The three pictures side by side, as the bytes of a PNG file."""
-    with _style():
+    with house_style():
         sheet = Sheet(3 * (_LEFT + _WIDTH + _RIGHT), _TOP + _HEIGHT + _BOTTOM)
         sheet.figure.set_facecolor("white")
         for place, draw in enumerate(PICTURES):
             left = place * (_LEFT + _WIDTH + _RIGHT) + _LEFT
             draw(sheet.axes((left, _TOP), _WIDTH, _HEIGHT), outcome)
-        return _bytes(sheet.figure, "png")
+        return file_of(sheet.figure, "png")
 
 
 def picture_svg(draw: Draw, outcome: Outcome) -> str:
     """One picture by itself, for a page."""
-    with _style():
+    with house_style():
         sheet = Sheet(_LEFT + _WIDTH + _RIGHT, _TOP + _HEIGHT + _BOTTOM)
         draw(sheet.axes((_LEFT, _TOP), _WIDTH, _HEIGHT), outcome)
         sheet.figure.patch.set_alpha(0.0)
-        return _bytes(sheet.figure, "svg").decode()
+        return file_of(sheet.figure, "svg").decode()
 
 
 def draw_waits(ax: Axes, outcome: Outcome) -> None:
@@ -64,14 +64,14 @@ def draw_waits(ax: Axes, outcome: Outcome) -> None:
     ax.set_ylim(rarest / 2.5, 1.6)
     ax.set_xlim(0, 1.12 * max(outcome.base.longest, outcome.arm.longest, bound or 1))
     ax.yaxis.set_major_locator(LogLocator(10, numticks=6))
-    ax.yaxis.set_major_formatter(FuncFormatter(_percent))
+    ax.yaxis.set_major_formatter(FuncFormatter(percent))
     ax.yaxis.set_minor_formatter(NullFormatter())
     ax.minorticks_off()
     ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
     ax.set_xlabel("g, steps between two visits")
     ax.set_ylabel("waits of g steps or more")
     ax.grid(True)
-    _open(ax)
+    without_frame(ax)
 
 
 def draw_pairs(ax: Axes, outcome: Outcome) -> None:
@@ -100,7 +100,7 @@ def draw_pairs(ax: Axes, outcome: Outcome) -> None:
     ax.set_ylabel("percentage points")
     ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:+g}".replace("-", "−") if value else "0"))
     ax.grid(True, axis="y")
-    _open(ax)
+    without_frame(ax)
 
 
 def draw_curves(ax: Axes, outcome: Outcome) -> None:
@@ -125,7 +125,7 @@ def draw_curves(ax: Axes, outcome: Outcome) -> None:
     ax.set_xlabel("tasks learned")
     ax.set_ylabel("test images named")
     ax.grid(True)
-    _open(ax)
+    without_frame(ax)
 
 
 PICTURES: tuple[Draw, ...] = (draw_waits, draw_pairs, draw_curves)

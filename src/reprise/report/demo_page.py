@@ -6,7 +6,7 @@ from html import escape
 
 from reprise.report.demo_figures import PICTURES, picture_svg
 from reprise.report.demo_result import FIRST, READOUTS, Outcome, percent, points
-from reprise.report.page import _css, _inline
+from reprise.report.page import inline_svg, stylesheet
 
 
 def page(outcome: Outcome, command: str, version: str, seconds: float | None = None) -> str:
@@ -27,7 +27,7 @@ def page(outcome: Outcome, command: str, version: str, seconds: float | None = N
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <title>Replay demo: {escape(outcome.arm.retrieval)} against {escape(outcome.base.retrieval)}</title>
-<style>{_css()}{_MORE}</style>
+<style>{stylesheet()}{_MORE}</style>
 </head>
 <body>
 <main>
@@ -78,7 +78,7 @@ def _cards(outcome: Outcome) -> str:
         "Accuracy after each task, a line for each retrieval.",
     ]
     return "\n".join(
-        f"<figure>{_inline(picture_svg(draw, outcome), f'p{place}-', words)}</figure>"
+        f"<figure>{inline_svg(picture_svg(draw, outcome), f'p{place}-', words)}</figure>"
         for place, (draw, words) in enumerate(zip(PICTURES, said, strict=True))
     )
 

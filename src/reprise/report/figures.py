@@ -99,7 +99,7 @@ def save(rows: Sequence[Summary], kind: str) -> bytes:
         0.2 + 0.2 * (1 + title.count("\n")) + count * _column_height(width)
         for title, count in zip(titles, lines, strict=True)
     ]
-    with _style():
+    with house_style():
         sheet = Sheet(sheet_width, sum(heights) + foot)
         sheet.figure.set_facecolor("white")
         for band, title, count, height in zip(bands, titles, lines, heights, strict=True):
@@ -118,19 +118,19 @@ def save(rows: Sequence[Summary], kind: str) -> bytes:
         sheet.figure.legend(
             handles=handles, loc="lower center", ncols=per_line, frameon=False, fontsize=8.5, borderaxespad=0.2
         )
-        return _bytes(sheet.figure, kind)
+        return file_of(sheet.figure, kind)
 
 
 def column_svg(band: Band, place: int) -> str:
     """One row of the table as a picture of its own, for a page that puts them side by side."""
     width = 1.95
-    with _style():
+    with house_style():
         sheet = Sheet(_LEFT + width + 0.1, _column_height(width) + _BAR)
         _draw_column(sheet, band, place, (_LEFT, 0.0), width, first=True, bar=_BAR)
         bar = sheet.axes((_LEFT, _MAP_TOP + width + 0.48), width, 0.1)
         _colour_bar(sheet, band, bar, "horizontal")
         sheet.figure.patch.set_alpha(0.0)
-        return _bytes(sheet.figure, "svg").decode()
+        return file_of(sheet.figure, "svg").decode()
 
 
 # Inches. Sizes are set here and not by a solver, whose last digits differ from one time to the next.
@@ -165,14 +165,16 @@ class Sheet:
 
 
 @contextmanager
-def _style() -> Iterator[None]:
+def house_style() -> Iterator[None]:
+    """Within it, pictures are drawn as all of this project are."""
     with mpl.rc_context():
         mpl.rcdefaults()  # a person's own settings are for their own figures
         mpl.rcParams.update(_STYLE)
         yield
 
 
-def _bytes(figure: Figure, kind: str) -> bytes:
+def file_of(figure: Figure, kind: str) -> bytes:
+    """A picture as a file, png or svg."""
     target = io.BytesIO()
     # No date and no version: the same figures give the same file.
     metadata = {"Software": None} if kind == "png" else {"Date": None, "Creator": None}
@@ -220,13 +222,13 @@ def _draw_gaps(ax: Axes, band: Band, place: int, colour: str) -> None:
     ax.set_ylim(band.rarest / 2.5, 1.6)
     ax.set_xlim(0, band.longest * 1.04 + 1)
     ax.yaxis.set_major_locator(LogLocator(10, numticks=6))
-    ax.yaxis.set_major_formatter(FuncFormatter(_percent))
+    ax.yaxis.set_major_formatter(FuncFormatter(percent))
     ax.yaxis.set_minor_formatter(NullFormatter())
     ax.minorticks_off()
     ax.xaxis.set_major_locator(MaxNLocator(6, integer=True, min_n_ticks=1))
     ax.grid(True)
     ax.set_xlabel("g, steps between two visits")
-    _open(ax)
+    without_frame(ax)
 
 
 def _draw_map(ax: Axes, band: Band, place: int) -> None:
@@ -264,10 +266,11 @@ def _draw_exposure(ax: Axes, band: Band, place: int, colour: str) -> None:
     ax.yaxis.set_major_locator(MaxNLocator(4))
     ax.grid(True, axis="y")
     ax.set_xlabel("class")
-    _open(ax)
+    without_frame(ax)
 
 
-def _open(ax: Axes) -> None:
+def without_frame(ax: Axes) -> None:
+    """Leave the axes, take the frame away."""
     ax.spines[["top", "right"]].set_visible(False)
 
 
@@ -307,5 +310,6 @@ def _handles(bands: Sequence[Band]) -> list[Line2D | Patch]:
     return handles
 
 
-def _percent(share: float, _: object = None) -> str:
+def percent(share: float, _: object = None) -> str:
+    """A share as a tick's label."""
     return f"{100 * share:.10g}%"

@@ -30,7 +30,7 @@ def page(rows: Sequence[Summary], command: str, version: str) -> str:
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <title>Replay audit: {escape(caption(rows))}</title>
-<style>{_css()}</style>
+<style>{stylesheet()}</style>
 </head>
 <body>
 <main>
@@ -105,7 +105,7 @@ def _legend(shown: Sequence[Column]) -> str:
 def _pictures(group: Sequence[Summary], title: str, name: str) -> str:
     band = Band.of(group)
     cards = "\n".join(
-        f"<figure>{_inline(column_svg(band, place), f'{name}-{place}-', _said(row))}</figure>"
+        f"<figure>{inline_svg(column_svg(band, place), f'{name}-{place}-', _said(row))}</figure>"
         for place, row in enumerate(group)
     )
     seeds = f" The maps are of seed {group[0].seeds[0]}; the rest is of all seeds." if len(group[0].seeds) > 1 else ""
@@ -131,7 +131,7 @@ def _said(row: Summary) -> str:
     return f"{row.run.retrieval}: {longest}, {bound}; share of pairs met {figure(row.means['pair_coverage'], 3)}."
 
 
-def _inline(svg: str, prefix: str, said: str) -> str:
+def inline_svg(svg: str, prefix: str, said: str) -> str:
     """A picture as part of the page: no prologue, ids of its own, colours by name, a sentence for those who hear it."""
     tag, _, body = svg[svg.index("<svg") :].partition(">")
     tag = re.sub(r'\s(?:xmlns(?::\w+)?|version|width|height)="[^"]*"', "", tag)
@@ -149,7 +149,8 @@ def _colours(series: Sequence[str], shades: dict[str, str]) -> dict[str, str]:
     return {**shades, **{f"c{place}": colour for place, colour in enumerate(series)}}
 
 
-def _css() -> str:
+def stylesheet() -> str:
+    """What a page looks like, by day and by night."""
     light, dark = (
         "".join(f"--{name}:{colour};" for name, colour in _colours(*mode).items())
         for mode in ((COLOURS, _LIGHT_SHADES), (_DARK, _DARK_SHADES))
