@@ -1,26 +1,20 @@
 """What the fleet's own convolutions cost, beside cuDNN's: every distinct one of a ResNet-18, forward and backward.
 
-    python benchmarks/convolutions.py [--runs 8] [--side 32] [--precision bf16] [--tune] [--markdown FILE]
-
-For whoever wants to make them faster: --tune tries other tiles for each kernel and layer, and shows the best three
-beside the one in use, which reprise/nets/layers.py chooses. A tile is rows/columns/depth/warps/stages.
+python benchmarks/convolutions.py [--runs 8] [--side 32] [--precision bf16] [--tune] [--markdown FILE]
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from inspect import signature
+from importlib.metadata import version
 from pathlib import Path
-from statistics import median
-from typing import Any, NamedTuple
-from unittest.mock import patch
+from typing import Any
+from unittest.mock import Mock, patch
 
 import torch
 
@@ -29,64 +23,43 @@ from reprise.bench.rows import Report, environment
 from reprise.bench.show import machine
 from reprise.nets import layers
 from reprise.nets.layers import Block, Layer
-from reprise.nets.resnet import ResNet18
 from reprise.nets.rows import Layout, initial_row
 
 SIZES = (32, 8)  # images coming in and replayed
-LAUNCHES, REPLAYS, ROUNDS = 10, 3, 5  # launches of a graph, replays of it in a round, rounds
-STREAMS = 8  # on which cuDNN's go at once
+STREAMS, LAUNCHES = 8, 10  # on which cuDNN's go at once, and how many on each before they meet
 WAYS = {"_convolve": "forward", "_pull": "input gradient", "_weigh": "weight gradient"}
-MARKS = ("<!-- convolutions -->", "<!-- end of convolutions -->")
-HEADINGS = "way,layer,times,ours: µs a run,TFLOP/s,cuDNN: µs a run,ours/cuDNN,tile in use,best three".split(",")
-NOTE = f"""Ours: {{runs}} runs in a launch; cuDNN: {STREAMS} streams at once, channels last, deterministic, benchmark on.
-Ours include BatchNorm's statistics, the ReLU's mask, the residual sum and BatchNorm's sums, cuDNN's do not; parts of our
-weight gradients are left for the update to add up. With "+ 1×1" our input gradient is that of the projection, too, and
-cuDNN's is the sum of both. n = {ROUNDS} rounds, of {REPLAYS} graphs of {LAUNCHES} launches each; figures are medians.
-ResNet-18, width 64, {" + ".join(map(str, SIZES))} images of {{side}}×{{side}}, {{precision}}."""
-IMAGES = {  # what to try forward and for input gradients
-    "bf16": "128/64/64/4/3 128/64/64/4/4 128/64/64/8/3 128/64/32/4/4 128/128/64/4/3 128/128/64/8/3 256/64/64/8/3 64/64/64/4/4",
-    "tf32": "128/64/32/4/3 128/64/32/4/4 64/64/32/4/4 128/128/32/8/3",
-    "fp32": "64/64/16/4/2 64/64/32/4/2 128/64/16/8/2 128/64/32/8/3",
-}
-WEIGHTS = {
-    "bf16": "64/64/32/4/4 64/64/64/4/2 64/64/64/4/3 128/64/32/8/4 128/64/64/4/2 128/64/64/8/3 64/128/64/4/2 64/128/64/8/3",
-    "tf32": "64/64/32/4/2 64/64/32/4/3 64/64/64/4/2 128/64/32/4/3",
-    "fp32": "64/64/16/8/2 64/64/16/4/2 64/64/32/4/2 64/64/32/8/2",
-}
+NOTE = f"""Medians of n = 10 replays of a graph of many launches, µs a run; ResNet-18 of width 64, batches of {SIZES},
+{{side}}×{{side}}, {{precision}}. Ours: {{runs}} runs in a launch, with BatchNorm's statistics and sums, ReLU's mask and
+the residual sum, which cuDNN's lack; weight gradients in parts, not yet added up. cuDNN: {STREAMS} streams at once,
+channels last, deterministic, benchmark on. "+ 1×1": with the projection's. Tile: rows/columns/depth/warps/stages."""
+TILES = (  # to try in bf16, forward and for input gradients, then for weights; otherwise half as deep
+    [(128, 64, 64, 4, 3), (128, 64, 64, 4, 4), (128, 64, 64, 8, 3), (128, 64, 32, 4, 4), (128, 128, 64, 4, 3),
+     (128, 128, 64, 8, 3), (256, 64, 64, 8, 3), (64, 64, 64, 4, 2), (64, 64, 64, 4, 4)],
+    [(64, 64, 32, 4, 4), (64, 64, 64, 4, 2), (64, 64, 64, 4, 3), (64, 64, 32, 8, 2), (128, 64, 32, 8, 4),
+     (128, 64, 64, 4, 2), (128, 64, 64, 8, 3), (64, 128, 64, 4, 2), (64, 128, 64, 8, 3)],
+)  # fmt: skip
 Job = tuple[str, tuple[Layer, ...]]  # a way, and what is computed at once: a convolution, or one and the 1×1 beside it
 
 
-class Call(NamedTuple):
-    """A method of a stack as a step calls it, and how often a step calls it so."""
-
-    method: str
-    arguments: tuple[Any, ...]
-    times: int
-
-    def on(self, stack: Any, many: int = 1) -> None:
-        for _ in range(many):
-            getattr(stack, self.method)(*self.arguments)
-
-
-def jobs_of(net: ResNet18, side: int) -> Counter[Job]:
+def jobs_of(net: Any, side: int) -> Counter[Job]:
     """The distinct convolutions of a step, each way, and how often each occurs; images need no gradient."""
     stem = layers.layer_of(net, "conv1", "bn1", side, side)
     blocks = list(layers.blocks_of(net, stem))
     each = [(stem,), *((layer,) for block in blocks for layer in block if layer is not None)]
-    pulled = [pair for one in blocks for pair in ((one.first, one.around) if one.around else (one.first,), (one.second,))]
+    pulled = [one for first, second, around in blocks for one in ((first, around), (second,))]
     ways = zip(WAYS.values(), (each, pulled, each), strict=True)
-    return Counter((way, nameless(job)) for way, jobs in ways for job in jobs)
+    return Counter((way, nameless(*job)) for way, jobs in ways for job in jobs)
 
 
-def nameless(job: Sequence[Layer]) -> tuple[Layer, ...]:
-    return tuple(replace(layer, conv="", norm="") for layer in job)
+def nameless(*job: Layer | None) -> tuple[Layer, ...]:
+    return tuple(replace(layer, conv="", norm="") for layer in job if layer is not None)
 
 
 def flops(job: Job) -> int:
     return sum(2 * sum(SIZES) * one.p * one.q * one.k * one.c * one.side**2 for one in job[1])
 
 
-def make_stack(net: ResNet18, runs: int, side: int, precision: str, device: str = "cuda") -> Any:
+def make_stack(net: Any, runs: int, side: int, precision: str, device: str = "cuda") -> Any:
     from reprise.nets.stack import Stack  # needs Triton
 
     layout, rows = Layout.of(net), initial_row(net).to(device).repeat(runs, 1)
@@ -98,87 +71,129 @@ def make_stack(net: ResNet18, runs: int, side: int, precision: str, device: str 
     return stack
 
 
-def calls_of(stack: Any) -> dict[Job, list[Call]]:
-    """What a step calls, by job: the same convolution may come with a residual sum and without."""
-    found: dict[Job, dict[frozenset[str], Call]] = defaultdict(dict)
-
-    def noted(method: str, original: Callable[..., Any], *arguments: Any) -> Any:
-        bound = signature(original).bind(*arguments).arguments
-        given = {name: one for name, one in bound.items() if one is not None}
-        at_once = [given[name].layer for name in ("passed", "around") if name in given] or [given["layer"]]
-        calls, kind = found[WAYS[method], nameless(at_once)], frozenset(given)
-        calls[kind] = Call(method, arguments, calls[kind].times + 1 if kind in calls else 1)
-        return original(*arguments)
-
-    with ExitStack() as patched:
-        for method in WAYS:
-            patched.enter_context(patch.object(stack, method, partial(noted, method, getattr(stack, method))))
-        like = stack.rows if stack.half is None else stack.half
-        features = stack.forward(like.new_empty(stack.runs, stack.images, stack.stem.h, stack.stem.wd, 3).normal_())
-        stack.backward(torch.randn_like(features))
-    return {job: list(calls.values()) for job, calls in found.items()}
+def calls_of(stack: Any) -> dict[Job, list[tuple[str, tuple[Any, ...]]]]:
+    """What a step calls, by job: methods of the stack, and their arguments."""
+    images = torch.randn(stack.runs, stack.images, stack.stem.h, stack.stem.wd, 3, device=stack.rows.device)
+    dtype, found = (stack.rows if stack.half is None else stack.half).dtype, defaultdict(list)
+    spies = {method: Mock(wraps=getattr(stack, method)) for method in WAYS}
+    with patch.multiple(stack, **spies):
+        stack.backward(torch.randn_like(stack.forward(images.to(dtype))))
+    for method, spy in spies.items():
+        for first, *rest in (call.args for call in spy.call_args_list):
+            around = rest[4].layer if len(rest) > 4 and rest[4] is not None else None
+            found[WAYS[method], nameless(getattr(first, "layer", first), around)].append((method, (first, *rest)))
+    return found
 
 
-def timed(work: Callable[[], None]) -> float:
-    """Microseconds of one of the launches that `work` makes."""
-    work()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        work()
-    took = []
-    for _ in range(ROUNDS + 1):
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        graph.replay()  # keeps the device busy until the others have been asked for
-        start.record()
-        for _ in range(REPLAYS):
-            graph.replay()
-        end.record()
-        end.synchronize()
-        took.append(1000 * start.elapsed_time(end) / (REPLAYS * LAUNCHES))
-    return median(took[1:])  # the first warms up
+def timed(work: Callable[[], object]) -> float:
+    """Microseconds of some work, captured many times over."""
+    from triton.testing import do_bench_cudagraph
+
+    torch.cuda.synchronize()  # it is timed on another stream
+    return 1000 * do_bench_cudagraph(work, return_mode="median")
 
 
-def ours(stack: Any, calls: Sequence[Call]) -> float:
-    """Microseconds a run, on average over the calls of a job."""
-    whole = sum(call.times * timed(partial(call.on, stack, LAUNCHES)) for call in calls)
-    return whole / sum(call.times for call in calls) / stack.runs
+def ours(make: Callable[[], Any], precision: str, tune: bool) -> dict[Job, dict[Block, float]]:
+    """Microseconds a run of every job by tile, the one in use first."""
+    from triton.runtime.errors import TritonError
+
+    from reprise.nets.launch import rehearsal
+
+    names, depth = ("FORWARD", "BACKWARD", "SMALL", "WEIGHTS"), 1 if precision == "bf16" else 2
+    choices, calls, found = [[getattr(layers, name) for name in names]], {}, defaultdict(dict)
+    for images, weights in zip(*TILES, strict=True) if tune else ():
+        blocks = [Block(*tile)._replace(bk=tile[2] // depth) for tile in (images, images, images, weights)]
+        choices.append([{precision: block} for block in blocks])
+    for choice in choices:
+        with patch.multiple("reprise.nets.stack", **dict(zip(names, choice, strict=True))):
+            stack = make()  # weights' gradients lie where the tiles say
+            with rehearsal():  # kernels are compiled side by side
+                calls_of(stack)
+            calls = calls or calls_of(stack)
+            works = {job: [partial(getattr(stack, name), *given) for name, given in calls[job]] for job in calls}
+            for job, each in works.items():
+                with patch("reprise.nets.stack.launch") as launch:  # only to see the tile, no larger than the layer
+                    each[0]()
+                tile = Block(*(launch.call_args_list[0].kwargs[name] for name in Block._fields))
+                try:
+                    if tile not in found[job]:
+                        found[job][tile] = sum(map(timed, each)) / (len(each) * stack.runs)
+                except TritonError as error:  # too large for this device
+                    print(f"{job[0]}, {tile}: {error}", file=sys.stderr)
+    return found
 
 
 def cudnn(way: str, layer: Layer, precision: str) -> float:
     """Microseconds a run by cuDNN, every run on a stream of its own."""
     images, side, dtype = sum(SIZES), layer.side, torch.bfloat16 if precision == "bf16" else torch.float32
     shapes = (images, layer.k, layer.p, layer.q), (images, layer.c, layer.h, layer.wd), (layer.k, layer.c, side, side)
-    geometry = [layer.stride] * 2, [side // 2] * 2, [1, 1], False, [0, 0], 1
+    empty = partial(torch.empty, device="cuda", dtype=dtype, memory_format=torch.channels_last)
     wanted = [way == "input gradient", way == "weight gradient", False]
-
-    def lane() -> tuple[torch.cuda.Stream, list[torch.Tensor]]:
-        made = (torch.randn(shape, device="cuda", dtype=dtype) for shape in shapes)
-        return torch.cuda.Stream(), [one.to(memory_format=torch.channels_last) for one in made]
+    backward = partial(torch.ops.aten.convolution_backward, output_mask=wanted)
+    operation, given = (torch.convolution, shapes[1:]) if way == "forward" else (backward, shapes)
+    lanes = [(torch.cuda.Stream(), [empty(shape).normal_() for shape in given]) for _ in range(STREAMS)]
+    geometry = [layer.stride] * 2, [side // 2] * 2, [1, 1], False, [0, 0], 1
 
     def work() -> None:
         main = torch.cuda.current_stream()
-        for stream, (dy, x, w) in lanes:
+        for stream, tensors in lanes:
             stream.wait_stream(main)
             with torch.cuda.stream(stream):
                 for _ in range(LAUNCHES):
-                    if way == "forward":
-                        torch.convolution(x, w, None, *geometry)
-                    else:
-                        torch.ops.aten.convolution_backward(dy, x, w, None, *geometry, wanted)
+                    operation(*tensors, None, *geometry)
         for stream, _ in lanes:
             main.wait_stream(stream)
 
-    lanes = [lane() for _ in range(STREAMS)]
-    return timed(work) / STREAMS
+    return timed(work) / (STREAMS * LAUNCHES)
 
 
-def tile_of(stack: Any, call: Call) -> Block:
-    """The tile that a call comes to, no larger than its layer; nothing is launched."""
-    with patch("reprise.nets.stack.launch") as launched:
-        call.on(stack)
-    return Block(*(launched.call_args_list[0].kwargs[name] for name in Block._fields))
+def table(jobs: Counter[Job], mine: dict[Job, dict[Block, float]], theirs: dict[Job, float]) -> str:
+    """Every job, and sums over a network, where each counts as often as it occurs."""
+    used, work = {job: next(iter(mine[job].values())) for job in jobs}, {job: flops(job) for job in jobs}
+
+    def figures(some: dict[Job, int]) -> list[str]:
+        us, peer, flop = (sum(times * of[job] for job, times in some.items()) for of in (used, theirs, work))
+        return [str(sum(some.values())), f"{us:.2f}", f"{flop / us / 1e6:.1f}", f"{peer:.2f}", f"{us / peer:.2f}"]
+
+    rows = [["way", "layer", "times", "ours, µs", "TFLOP/s", "cuDNN, µs", "ratio", "tile", "best three"], ["---"] * 9]
+    for job, times in jobs.items():
+        (way, (layer, *around)), tiles = job, ["/".join(map(str, tile)) for tile in mine[job]]
+        what = f"{layer.c}→{layer.k} {layer.side}×{layer.side}/{layer.stride}{' + 1×1' * len(around)} at {layer.h}²"
+        best = [f"{tile} {us:.2f}" for us, tile in sorted(zip(mine[job].values(), tiles, strict=True))]
+        rows.append([way, what, str(times), *figures({job: 1})[1:], tiles[0], ", ".join(best[:3] if best[1:] else [])])
+    for way in (*WAYS.values(), ""):
+        rows.append([way or "all", "sum", *figures({job: jobs[job] for job in jobs if way in job[0]}), "", ""])
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(f"| {' | '.join(map(str.ljust, row, widths))} |" for row in rows)
 
 
-def tune(calls: Mapping[Job, list[Call]], make: Callable[[], Any], precision: str, tried: Mapping[Job, dict]) -> None:
-    """Time every job with other tiles as well: first all are compiled, side by side."""
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=8, help="how many a launch of ours computes")
+    parser.add_argument("--side", type=int, default=32, help="of the images")
+    parser.add_argument("--precision", choices=("bf16", "tf32", "fp32"), default="bf16")
+    parser.add_argument("--tune", action="store_true", help="try tiles other than nets/layers.py chooses")
+    parser.add_argument("--markdown", metavar="FILE", help="write the table to a file, too")
+    asked = parser.parse_args()
+    if asked.runs < 1 or asked.side < 8:
+        parser.error(f"--runs must be 1 or more and --side 8 or more, got {asked.runs} and {asked.side}")
+    if not torch.cuda.is_available():
+        print("This benchmark needs a CUDA device, and torch finds none here.", file=sys.stderr)
+        return 2
+    torch.backends.cudnn.benchmark = torch.backends.cudnn.deterministic = True
+    torch.backends.cudnn.allow_tf32 = asked.precision != "fp32"
+    net = nets.build(classes=100)
+    jobs, make = jobs_of(net, asked.side), partial(make_stack, net, asked.runs, asked.side, asked.precision)
+    mine = ours(make, asked.precision, asked.tune)
+    theirs = {job: sum(cudnn(job[0], layer, asked.precision) for layer in job[1]) for job in jobs}
+    facts = environment(torch.device("cuda"))
+    facts["versions"]["triton"] = version("triton")
+    text = f"{table(jobs, mine, theirs)}\n\n{NOTE.format(**vars(asked))}\n\n{machine(Report(facts))}\n"
+    print(text, end="")
+    if asked.markdown:
+        Path(asked.markdown).write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -100,8 +100,8 @@ def _cells(row: Row) -> list[str]:
 
 def _shares(report: Report) -> list[list[str]]:
     whole = sum(share.ms for share in report.shares)
-    rows = [[one.what, f"{one.ms:.3f}", f"{one.ms / whole:.0%}", f"{one.launches:g}"] for one in report.shares]
-    return [*rows, ["all", f"{whole:.3f}", "100%", f"{sum(one.launches for one in report.shares):g}"]]
+    rows = [[one.what, f"{one.ms:.3f}", f"{one.ms / whole:.0%}", f"{one.launches:.1f}"] for one in report.shares]
+    return [*rows, ["all", f"{whole:.3f}", "100%", f"{sum(one.launches for one in report.shares):.1f}"]]
 
 
 def _figures(report: Report) -> Iterator[str]:
