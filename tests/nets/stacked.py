@@ -34,7 +34,7 @@ def noise(*shape, seed):
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(DEVICE)
 
 
-def make_stack(networks, sizes, counts, side, precision="fp32") -> Stack:
+def make_stack(networks, sizes, counts, image, precision="fp32") -> Stack:
     """A stack of these networks, whose state it takes over."""
     from reprise.nets.stack import Stack  # needs Triton
 
@@ -43,7 +43,7 @@ def make_stack(networks, sizes, counts, side, precision="fp32") -> Stack:
     for net, row in zip(networks, rows, strict=True):
         layout.attach(net, row)
     half = rows[:, : layout.copied].to(torch.bfloat16) if precision == "bf16" else None
-    stack = Stack(networks[0], layout, rows, half, counts, sizes, (side, side), precision)
+    stack = Stack(networks[0], layout, rows, half, counts, sizes, image, precision)
     stack.turn()
     return stack
 
@@ -62,11 +62,17 @@ def flat(gradient):
     return (gradient.permute(0, 2, 3, 1) if gradient.dim() == 4 else gradient).reshape(-1)
 
 
-def few_tiles(monkeypatch):
-    """Tiles as large as the layers: an interpreter goes through them one by one, and is slow."""
+def set_tiles(monkeypatch, bm: int, bn: int, bk: int, parts: int = 1, chunk: int = 64) -> None:
+    """Other tiles than a GPU's: an interpreter goes through them one by one, and is slow."""
     from reprise.nets import layers, stack  # needs Triton
 
     for blocks in (layers.FORWARD, layers.BACKWARD, layers.WEIGHTS):
         for precision in ("fp32", "tf32"):
-            monkeypatch.setitem(blocks, precision, layers.Block(512, 64, 512, 4, 2))
-    monkeypatch.setattr(stack, "PARTS", 1)
+            monkeypatch.setitem(blocks, precision, layers.Block(bm, bn, bk, 4, 2))
+    monkeypatch.setattr(stack, "PARTS", parts)
+    monkeypatch.setattr(stack, "CHUNK", chunk)
+
+
+def few_tiles(monkeypatch) -> None:
+    """Tiles as large as the layers."""
+    set_tiles(monkeypatch, 512, 64, 512)

@@ -38,8 +38,8 @@ def test_the_read_out_is_the_network_in_evaluation_mode(head):
     assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items())
 
 
-def test_the_read_out_sees_the_weights_of_its_making():
-    """It is made anew for every test: what training does meanwhile does not reach it."""
+def test_the_read_out_sees_the_statistics_of_its_making():
+    """They are folded into one step a layer, so it is made anew for every test."""
     net, x = network(), images(2, 4)
     with torch.no_grad():
         earlier = read_out(net, "fp32")

@@ -42,6 +42,8 @@ class StoredLogits(nn.Module):
 class DER(Learner):
     """Loss = CE(incoming) + α · MSE(replay's logits, its stored logits), the MSE a mean over batch and classes."""
 
+    capturable = True
+
     def __init__(self, net: Network, setting: Setting, *, alpha: float = 0.3) -> None:
         super().__init__(net, setting)
         self.alpha = check_weight(alpha, "alpha")

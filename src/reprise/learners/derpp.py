@@ -16,6 +16,7 @@ class DERpp(Learner):
     The MSE is a mean over batch and classes. All classes compete in both cross-entropies.
     """
 
+    capturable = True
     draws = 2
 
     def __init__(self, net: Network, setting: Setting, *, alpha: float = 0.1, beta: float = 0.5) -> None:

@@ -9,6 +9,8 @@ from reprise.learners.losses import cross_entropy
 class ER(Learner):
     """Loss = CE(incoming) + CE(replay), each a mean over its batch; all classes compete in both."""
 
+    capturable = True
+
     def forward(self, step: Step) -> Output:
         incoming, *replay = self.outputs(step)
         loss = cross_entropy(incoming, step.incoming)

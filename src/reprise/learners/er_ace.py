@@ -14,6 +14,8 @@ class ERACE(Learner):
     the first step on, and needs no task.
     """
 
+    capturable = True
+
     def __init__(self, net: Network, setting: Setting, *, mask: str = "present_and_unseen") -> None:
         super().__init__(net, setting)
         self.mask = check_mask(mask)

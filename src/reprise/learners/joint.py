@@ -9,6 +9,7 @@ from reprise.learners.losses import cross_entropy
 class Joint(Learner):
     """Loss = CE(incoming), on the stream's own examples in one shuffled order: every task at every step."""
 
+    capturable = True
     draws = 0
     shuffled = True
 

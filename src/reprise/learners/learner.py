@@ -87,8 +87,12 @@ class Learner(nn.Module, ABC):
     """Replay batches a step takes, each drawn by a schedule of its own."""
     parallel: ClassVar[bool] = True
     """Whether its gradient comes from its loss alone, so that processes can share a step."""
-    capturable: ClassVar[bool] = True
-    """Whether its step is the same kernels every time, and nothing in it is decided by the host."""
+    capturable: ClassVar[bool] = False
+    """Whether its step is the same kernels every time, and nothing in it is decided by the host.
+
+    A captured learner's `before` is not called, its `after` may come before the update, it is not told the step's
+    number, and its buffers begin at 0.
+    """
     shuffled: ClassVar[bool] = False
     """Whether it sees the stream's examples in one shuffled order, as no online learner does."""
     descent: ClassVar[Descent] = Descent()

@@ -9,6 +9,7 @@ from reprise.learners.losses import cross_entropy
 class NoReplay(Learner):
     """Loss = CE(incoming). Nothing is drawn; what the memory would hold does not matter."""
 
+    capturable = True
     draws = 0
 
     def forward(self, step: Step) -> Output:

@@ -28,7 +28,6 @@ class OCM(Learner):
     """
 
     parallel = False  # rows are contrasted with the whole batch
-    capturable = False  # each step's views are drawn by the host
     descent = Descent("adam", lr=1e-3, weight_decay=1e-4)
 
     def __init__(

@@ -116,16 +116,14 @@ def pull(dy, w, dz, around, around_dy, around_w, out, x1, mean1, scale1, x2, mea
     blocks: tl.constexpr = (c + bn - 1) // bn
     tile = tl.program_id(0) // blocks
     ins = tl.program_id(0) % blocks * bn + tl.arange(0, bn)
-    segment, local, first, there, real = segment_of(tile, counts, t0, t1, n0, n1, n2)
-    high: tl.constexpr = (h + stride - 1) // stride
-    wide: tl.constexpr = (wd + stride - 1) // stride
+    segment, local, first, there, _ = segment_of(tile, counts, t0, t1, n0, n1, n2)
     parity = local % (stride * stride)
     down = parity // stride
     right = parity % stride
     within = local // (stride * stride) * bm + tl.arange(0, bm)
-    image = within // (high * wide)
-    row = within // wide % high * stride + down
-    column = within % wide * stride + right
+    image = within // (p * q)
+    row = within // q % p * stride + down
+    column = within % q * stride + right
     is_there = (image < there) & (row < h) & (column < wd)
     taps_down = 3 if stride == 1 else 1 + down
     taps_right = 3 if stride == 1 else 1 + right
@@ -170,7 +168,7 @@ def pull(dy, w, dz, around, around_dy, around_w, out, x1, mean1, scale1, x2, mea
     if add:
         acc += tl.load(around + where, mask=mask, other=0.0).to(tl.float32)
     kept = tl.load(out + where, mask=mask, other=0.0).to(tl.float32) > 0.0
-    value = tl.where(kept & (image < real)[:, None], acc, 0.0).to(dz.dtype.element_ty)
+    value = tl.where(kept, acc, 0.0).to(dz.dtype.element_ty)  # 0 for what is not real, as dy and `around` are
     tl.store(dz + where, value, mask=mask)
     value = value.to(tl.float32)
     place = (run * (t0 + t1 + t2) + tile) * c + ins

@@ -42,7 +42,7 @@ class Block(NamedTuple):
         return self._replace(bn=min(self.bn, tile_side(columns)), bk=min(self.bk, tile_side(depth)))
 
 
-# Measured on an H200. They depend on a layer's shape alone: so a run's bits do not depend on how many go beside it.
+# Measured on an H200. They depend on a run's own sizes alone: so its bits do not depend on how many go beside it.
 FORWARD = {"bf16": Block(128, 128, 64, 4, 3), "tf32": Block(128, 64, 32, 4, 3), "fp32": Block(64, 64, 32, 4, 2)}
 BACKWARD = {"bf16": Block(128, 64, 64, 4, 3), "tf32": Block(128, 64, 32, 4, 3), "fp32": Block(64, 64, 32, 4, 2)}
 SMALL = {"bf16": Block(64, 64, 64, 4, 4)}  # for images of few places

@@ -33,6 +33,7 @@ def read_out(net: ResNet18, precision: str) -> Callable[[Tensor], Tensor]:
 
     def layer(x: Tensor, conv: Any, norm: Any, around: Tensor | None = None, relu: bool = True) -> Tensor:
         x = torch.ops.aten.convolution(x, weights[conv], None, conv.stride, conv.padding, [1, 1], False, [0, 0], 1)
+        assert x.is_contiguous(memory_format=torch.channels_last)  # as the kernel goes through it
         scale, shift = steps[norm]
         grid = (-(-x.numel() // _BLOCK),)
         launch(

@@ -186,9 +186,11 @@ class Stack:
         if self.aside is not None:
             torch.cuda.current_stream().wait_stream(self.aside)
         self.held.clear()
+        del self.passed, self.stem_passed  # or they would lie beside those of the next step
 
     def _spread(self, dfeatures: Tensor) -> Slope:
-        _, last, _, y = self.passed[-1]
+        _, last, around, y = self.passed[-1]
+        assert around is None  # so that one norm alone made y
         layer, bm, bc = last.layer, 64, min(64, tile_side(last.layer.k))
         tiles = Tiles.of(self.sizes, layer.p * layer.q, bm)
         dz = torch.empty_like(y)
@@ -210,8 +212,7 @@ class Stack:
         """
         layer, out = passed.layer, passed.x
         block = self._block(BACKWARD, layer).within(layer.c, layer.k)
-        high, wide = -(-layer.h // layer.stride), -(-layer.wd // layer.stride)
-        tiles = Tiles.of(self.sizes, high * wide, block.bm, layer.stride**2)
+        tiles = Tiles.of(self.sizes, layer.p * layer.q, block.bm, layer.stride**2)
         pulled = torch.empty_like(out)
         sums, first, second = self._floats(3, self.runs, tiles.all, layer.c)
         turned = self.precision == "tf32"
@@ -266,7 +267,7 @@ class Stack:
                 segments=len(self.sizes), rows=rows, **block._asdict(), precision=self._products,
             )  # fmt: skip
 
-    # What the kernels are told.
+    # What the kernels are told. Where a kernel does not look at an argument, another tensor of its kind stands in.
 
     @property
     def _products(self) -> str:

@@ -24,10 +24,10 @@ class Pixels:
 
     def __init__(self, images: ImageSet, device: torch.device) -> None:
         self.device = device
-        self.labels = _tensor(images.labels).to(device)
+        self.labels = _on(device, images.labels)
         mapped = isinstance(images.images, np.memmap) and not _fits(images.images.nbytes, device)
         self.mapped = images.images if mapped else None
-        self.images = torch.empty(0) if self.mapped is not None else _tensor(images.images).to(device)
+        self.images = torch.empty(0) if self.mapped is not None else _on(device, images.images)
         self.shift = 255 * torch.tensor(images.mean, device=device)
         self.scale = 1 / (255 * torch.tensor(images.std, device=device))
 
@@ -51,6 +51,12 @@ class Pixels:
 
 def _fits(size: int, device: torch.device) -> bool:
     return device.type == "cuda" and size < torch.cuda.mem_get_info(device)[0] // 2
+
+
+def _on(device: torch.device, array: NDArray[Any]) -> Tensor:
+    """The array on a device; on a GPU in C order, which kernels count on, whatever its order was."""
+    tensor = _tensor(array).to(device)
+    return tensor if device.type == "cpu" else tensor.contiguous()
 
 
 def _tensor(array: NDArray[Any]) -> Tensor:

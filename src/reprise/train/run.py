@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -91,6 +91,29 @@ def due_steps(stream: LabelStream, every: int) -> set[int]:
     return {step for step in (*stream.boundaries.tolist(), *between) if step}
 
 
+def check_run(
+    config: TrainRun, images: Images, stream: LabelStream, arrivals: Sequence[int], replayed: Sequence[Sequence[int]]
+) -> None:
+    """Say what stands in the way of a run, if anything does, before its first step.
+
+    `arrivals` and `replayed` are the sizes of its batches.
+    """
+    if len(stream) == 0:
+        raise ValueError(f"the stream {stream.title!r} has no step: there is nothing to learn from")
+    # BatchNorm cannot normalise a single number: one image that has shrunk to one place.
+    height, width = images.train.images.shape[1:3]
+    alone = 1 in arrivals or any(1 in row for row in replayed)
+    if config.backbone == "resnet18" and max(height, width) <= 8 and alone:
+        raise ValueError(
+            f"a batch of one image of {height}×{width} leaves BatchNorm a single number to normalise: "
+            "give another batch or replay size, or resize the images to more than 8×8"
+        )
+    tested = images.train.labels[stream.heldout] if config.validation else images.test.labels
+    classes = len(images.train.classes)
+    if (named := int(tested.max(initial=0)) + 1) > classes:
+        raise ValueError(f"the test images are of {named} classes, the training images of {classes}")
+
+
 class Run:
     """The state of a training run between two steps; `state_dict` holds all of it that the configuration does not."""
 
@@ -104,8 +127,6 @@ class Run:
         self.test = self.pixels if config.validation else Pixels(images.test, self.device)
         self.stream = make_stream(config, images.train.labels)
         self.classes = len(images.train.classes)
-        if len(self.stream) == 0:
-            raise ValueError(f"the stream {self.stream.title!r} has no step: there is nothing to learn from")
         setting = Setting(self.classes, len(images.train), config.seed, config.passes)
         net = nets.build(
             config.backbone,
@@ -121,7 +142,8 @@ class Run:
         self.readout = Readout(net, config.ema)
         self.optimizer = _optimizer(config, self.learner)
         self.feed = self._feed()
-        self._check_batches(images.train)
+        replayed = getattr(self.feed, "replayed", [[config.replay]])
+        check_run(config, images, self.stream, self.feed.arrivals, replayed)
         self.forward = self._shared()
         self._begin(images)
 
@@ -135,17 +157,6 @@ class Run:
         if self.ranks.world > 1:
             raise ValueError(f"{run.retrieval!r} asks the network at every step, which one process alone can do")
         return LiveFeed(self.stream, memory, size, self.pixels, self._score, run.seed, run.augment)
-
-    def _check_batches(self, train: ImageSet) -> None:
-        """BatchNorm cannot normalise a single number: one image that has shrunk to one place."""
-        height, width = train.images.shape[1:3]
-        replayed = getattr(self.feed, "replayed", [[self.config.replay]])
-        alone = 1 in self.feed.arrivals or any(1 in row for row in replayed)
-        if self.config.backbone == "resnet18" and max(height, width) <= 8 and alone:
-            raise ValueError(
-                f"a batch of one image of {height}×{width} leaves BatchNorm a single number to normalise: "
-                "give another batch or replay size, or resize the images to more than 8×8"
-            )
 
     def _shared(self) -> nn.Module:
         """What a step's forward passes go through: the learner, or its share of data-parallel training."""
@@ -165,8 +176,6 @@ class Run:
         self.note_bias()
         kept = self.stream.heldout if self.config.validation else np.arange(len(images.test))
         self.test_labels = (images.train if self.config.validation else images.test).labels[kept]
-        if (named := int(self.test_labels.max(initial=0)) + 1) > self.classes:
-            raise ValueError(f"the test images are of {named} classes, the training images of {self.classes}")
         self.test_ids = torch.from_numpy(np.array(kept)).to(device)
         self.test_counts = np.bincount(self.test_labels, minlength=self.classes)
         self.boundaries = set(self.stream.boundaries.tolist())

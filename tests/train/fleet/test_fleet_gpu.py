@@ -19,7 +19,7 @@ from train.fleet.gpuruns import DEVICE, Attentive, config, images, plan
 
 from reprise import nets
 from reprise.train import Images, Run, TrainingFailed, TrainRun, steps
-from reprise.train.fleet import driver, fleet
+from reprise.train.fleet import driver, fleet, plans
 from reprise.train.fleet.lane import Lane
 
 pytestmark = [
@@ -43,7 +43,7 @@ def threads(monkeypatch):
     def pool(workers, context, begin, given):
         return ThreadPoolExecutor(workers, initializer=begin, initargs=given)
 
-    monkeypatch.setattr(driver, "ProcessPoolExecutor", pool)
+    monkeypatch.setattr(plans, "ProcessPoolExecutor", pool)
 
 
 def landing(runs: list[TrainRun], **given: Any) -> dict[TrainRun, Any]:

@@ -270,7 +270,7 @@ def test_a_place_at_rest_stays_as_it_is():
     assert not torch.equal(lane.rows[0], before["rows"][0])
 
 
-@pytest.mark.parametrize("settings", [{"learner": "der", "head": "linear"}, {}], ids=str)
+@pytest.mark.parametrize("settings", [{"learner": "der", "head": "linear"}, {"precision": "bf16"}], ids=str)
 def test_nothing_of_a_diverged_run_remains_on_its_lane(settings):
     run = config(**settings)
     lane = make_lane(run)

@@ -6,9 +6,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass
-from multiprocessing import get_context
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,17 +15,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from reprise import nets
 from reprise.nets.resnet import ResNet18
-from reprise.nets.rows import initial_row
 from reprise.train.config import TrainRun
 from reprise.train.errors import TrainingFailed
 from reprise.train.fleet.lane import ABREAST, Lane
-from reprise.train.fleet.planned import Planned, make_plan
+from reprise.train.fleet.planned import Planned
+from reprise.train.fleet.plans import Plans, network_of
 from reprise.train.metrics import Evaluations
 from reprise.train.pixels import Pixels
 from reprise.train.record import Finished
-from reprise.train.run import READOUTS, Images, due_steps
+from reprise.train.run import READOUTS, Images, check_run, due_steps
 
 if TYPE_CHECKING:
     from reprise.train.fleet.fleet import Outcome
@@ -53,11 +50,12 @@ class _Flight:
     done: int = 0
     tested: int = 0
     end: torch.cuda.Event | None = None
+    error: Exception | None = None
 
     @property
     def flying(self) -> bool:
         """Whether it has steps left to be asked for."""
-        return self.done < len(self.planned.stream)
+        return self.error is None and self.done < len(self.planned.stream)
 
     @property
     def landed(self) -> bool:
@@ -77,8 +75,8 @@ class _Airlane:
 
     def take(self, planned: Planned, weights: Tensor, due: list[int], tests: list[NDArray[np.int64]]) -> None:
         """Let a run begin at a free place."""
+        self.lane.begin(self.free[-1], planned, weights)
         place = self.free.pop()
-        self.lane.begin(place, planned, weights)
         self.flights.append(_Flight(place, planned, time.perf_counter(), due, tests))
 
     @property
@@ -96,7 +94,10 @@ class _Airlane:
         for flight in flying:
             flight.done += steps
             if flight.done == flight.due[flight.tested]:
-                lane.evaluate(flight.place, flight.tested, flight.tests[flight.tested])
+                try:
+                    lane.evaluate(flight.place, flight.tested, flight.tests[flight.tested])
+                except torch.OutOfMemoryError as error:
+                    flight.error = error
                 flight.tested += 1
             if not flight.flying:
                 lane.rest(flight.place)
@@ -110,6 +111,10 @@ class _Airlane:
             yield flight
             self.flights.remove(flight)
             self.free.append(flight.place)
+
+
+class Uncaptured(Exception):
+    """A step could not be captured, for a reason that was not seen beforehand."""
 
 
 class Group:
@@ -127,42 +132,53 @@ class Group:
         if self.pixels.mapped is not None or self.test.mapped is not None:
             return False
         try:
-            net = _network(config, self.classes)
+            net = network_of(config, self.classes)
         except Exception:
             return False  # the plain loop will say of every run what is wrong
-        return isinstance(net, ResNet18) or not any(isinstance(one, _BatchNorm) for one in net.modules())
+        if isinstance(net, ResNet18):
+            height, width = self.images.train.images.shape[1:3]
+            images = config.batch + config.replay * config.draws
+            return bool(images * height * width * config.width < 2**31)  # beyond it, kernels would count wrong
+        return not any(isinstance(one, _BatchNorm) for one in net.modules())
 
     def fly(
         self, configs: Sequence[TrainRun], lanes: int | None, planners: int | None, tick: Callable[[int], None]
     ) -> Iterator[Outcome]:
-        """Train every run, `lanes` at once, and give what each leaves as it ends; `tick` is told of steps done."""
-        labels = self.images.train.labels
+        """Train every run, `lanes` at once, and give what each leaves as it ends; `tick` is told of steps asked for."""
         planners = min(planners or _PLANNERS, len(configs))
-        context = get_context("spawn")
-        with ProcessPoolExecutor(planners, context, _remember, (labels,)) as pool, ThreadPoolExecutor(1) as builder:
+        ahead = 2 * planners + _MOST_LANES * ABREAST
+        with Plans(configs, self.images.train.labels, self.classes, planners, ahead) as plans:
             try:
-                plans = _Plans(configs, pool, builder, self.classes, 2 * planners + _MOST_LANES * ABREAST)
-                airlanes = [_Airlane(lane) for lane in self._lanes(configs, lanes)]
-                yield from self._keep_busy(plans, airlanes, tick)
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
+                lanes_made = self._lanes(configs, lanes)
+            except torch.OutOfMemoryError:
                 raise
+            except Exception as error:
+                raise Uncaptured(f"{type(error).__name__}: {error}") from error
+            yield from self._keep_busy(plans, [_Airlane(lane) for lane in lanes_made], tick)
 
-    def _keep_busy(self, plans: _Plans, airlanes: list[_Airlane], tick: Callable[[int], None]) -> Iterator[Outcome]:
+    def _keep_busy(self, plans: Plans, airlanes: list[_Airlane], tick: Callable[[int], None]) -> Iterator[Outcome]:
         while plans or any(one.flights for one in airlanes):
             while plans.ready and any(one.free for one in airlanes):
-                config, plan, weights = plans.take()
-                if isinstance(plan, Exception):
-                    yield config, plan, {}
-                else:  # where there is most room: so that lanes are of one width when few runs are left
-                    max(airlanes, key=lambda one: len(one.free)).take(plan, weights, *self._tests(plan))
+                config, prepared = plans.take()
+                try:
+                    if isinstance(prepared, Exception):
+                        raise prepared
+                    # Where there is most room: so that lanes are of one width when few runs are left.
+                    room = max(airlanes, key=lambda one: len(one.free))
+                    room.take(*prepared, *self._tests(prepared[0]))
+                except Exception as error:
+                    yield config, error, {}
             asked = 0
             for one in airlanes:
                 if one.ready:
                     asked += one.go_on()
                 for flight in one.land():
                     seconds = {"train": round(time.perf_counter() - flight.began, 3)}
-                    yield flight.planned.config, self._harvest(one.lane, flight), seconds
+                    try:
+                        found = flight.error or self._harvest(one.lane, flight)
+                    except Exception as error:
+                        found = error
+                    yield flight.planned.config, found, seconds
             if asked:
                 tick(asked)
             else:
@@ -177,14 +193,17 @@ class Group:
         best = 0.0
         while most > 0:
             width = min(abreast, most)
+            full = False
             try:
                 made.append(self._lane(first, longest, width))
             except torch.OutOfMemoryError:
+                if not made and abreast == 1:
+                    raise
+                full = True
+            if full:  # only here is nothing left that holds what the lane had got
                 torch.cuda.empty_cache()
                 if made:
                     return made[: max(len(made) - 1, 1)]  # leaves room for evaluation
-                if abreast == 1:
-                    raise
                 abreast //= 2
                 continue
             most -= width
@@ -199,7 +218,7 @@ class Group:
 
     def stacks(self, config: TrainRun) -> bool:
         """Whether the networks of several runs are computed together."""
-        return isinstance(_network(config, self.classes), ResNet18)
+        return isinstance(network_of(config, self.classes), ResNet18)
 
     def _lane(self, config: TrainRun, longest: int, width: int) -> Lane:
         test = self.pixels if config.validation else self.test
@@ -209,6 +228,7 @@ class Group:
     def _tests(self, planned: Planned) -> tuple[list[int], list[NDArray[np.int64]]]:
         """When a run is tested, and on which images."""
         stream, config = planned.stream, planned.config
+        check_run(config, self.images, stream, planned.counts[:, 0].tolist(), planned.counts[:, 1:].tolist())
         due = sorted(due_steps(stream, config.evaluate_every))
         ids = stream.heldout if config.validation else np.arange(len(self.images.test))
         labels = (self.images.train if config.validation else self.images.test).labels[ids]
@@ -239,13 +259,13 @@ class Group:
             name: Evaluations(
                 steps=np.array(flight.due, np.int64),
                 boundary=np.isin(flight.due, stream.boundaries),
-                correct=correct[:, place],
+                correct=correct[:, which],
                 seen=seen,
                 counts=np.bincount(tested, minlength=self.classes),
                 task_of_class=stream.task_of_class,
                 stream_counts=stream.counts,
             )
-            for place, name in enumerate(READOUTS)
+            for which, name in enumerate(READOUTS)
         }
         return Finished(
             config=config,
@@ -260,44 +280,6 @@ class Group:
         )
 
 
-class _Plans:
-    """Runs being planned, some ahead of the lanes: tapes by processes, initial weights by a thread, each seed once."""
-
-    def __init__(
-        self, configs: Sequence[TrainRun], pool: Executor, builder: Executor, classes: int, ahead: int
-    ) -> None:
-        self.waiting = deque(configs)
-        self.pool, self.builder = pool, builder
-        self.classes = classes
-        self.ahead = ahead
-        self.plans: deque[tuple[TrainRun, Future[Planned]]] = deque()
-        self.rows: dict[object, Future[Tensor]] = {}
-        self._submit()
-
-    def _submit(self) -> None:
-        while self.waiting and len(self.plans) < self.ahead:
-            config = self.waiting.popleft()
-            self.plans.append((config, self.pool.submit(_planned, config)))
-            key = _weights_key(config)
-            if key not in self.rows:
-                self.rows[key] = self.builder.submit(_row, config, self.classes)
-
-    def __bool__(self) -> bool:
-        return bool(self.plans or self.waiting)
-
-    @property
-    def ready(self) -> bool:
-        """Whether the next run can take off."""
-        return bool(self.plans) and self.plans[0][1].done() and self.rows[_weights_key(self.plans[0][0])].done()
-
-    def take(self) -> tuple[TrainRun, Planned | Exception, Tensor]:
-        config, plan = self.plans.popleft()
-        self._submit()
-        error = plan.exception()
-        found = error if isinstance(error, Exception) else plan.result()
-        return config, found, self.rows[_weights_key(config)].result()
-
-
 def measured_rate(lanes: Sequence[Lane], steps: int = 24) -> float:
     """Run-steps a second of lanes that run at once, on whatever they hold."""
     steps = min(steps, *(lane.longest for lane in lanes))  # a lane has room for no more
@@ -305,42 +287,11 @@ def measured_rate(lanes: Sequence[Lane], steps: int = 24) -> float:
     for count in (min(4, steps), steps):  # a few to begin with, unmeasured
         for lane in lanes:
             lane.rewind()
-        torch.cuda.synchronize()
+        torch.cuda.synchronize(lanes[0].device)
         began = time.perf_counter()
         for _ in range(count):
             for lane in lanes:
                 lane.advance(1)
-        torch.cuda.synchronize()
+        torch.cuda.synchronize(lanes[0].device)
         seconds.append(time.perf_counter() - began)
     return steps * sum(lane.width for lane in lanes) / seconds[-1]
-
-
-_LABELS: NDArray[np.int64]
-
-
-def _remember(labels: NDArray[np.int64]) -> None:
-    global _LABELS
-    _LABELS = labels
-
-
-def _planned(config: TrainRun) -> Planned:
-    return make_plan(config, _LABELS)
-
-
-def _weights_key(config: TrainRun) -> object:
-    return config.backbone, config.head, config.width, config.seed, config.pretrained
-
-
-def _network(config: TrainRun, classes: int) -> nets.Network:
-    return nets.build(
-        config.backbone,
-        classes=classes,
-        head=config.head,
-        width=config.width,
-        seed=config.seed,
-        pretrained=config.pretrained,
-    )
-
-
-def _row(config: TrainRun, classes: int) -> Tensor:
-    return initial_row(_network(config, classes)).pin_memory()

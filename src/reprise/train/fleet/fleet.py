@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -152,15 +153,17 @@ def _outcomes(
     if device.type != "cuda":
         yield from on_cores(runs, images, data, jobs, tally.steps)
         return
-    from reprise.train.fleet.driver import Group
+    from reprise.train.fleet.driver import Group, Uncaptured
 
+    on_device: Group | None = None
     for source in _together(runs, Images.source):
+        on_device = None  # before the next images come
         try:
             shared = images or Images.load(source[0], data)
+            on_device = Group(shared, device)
         except Exception as error:
             yield from ((run, error, {}) for run in source)
             continue
-        on_device = Group(shared, device)
         plain = [run for run in source if not capturable(run)]
         for group in _together([run for run in source if capturable(run)], _group_of):
             if not on_device.takes(group[0]):
@@ -171,6 +174,11 @@ def _outcomes(
                 for outcome in on_device.fly(group, lanes, jobs, tally.steps):
                     del left[outcome[0]]
                     yield outcome
+            except Uncaptured as error:
+                warnings.warn(
+                    f"{len(left)} runs go by the plain loop, for their step was not captured: {error}", stacklevel=3
+                )
+                plain += left
             except Exception as error:  # of the lanes themselves, such as too little memory for a single one
                 yield from ((run, error, {}) for run in left)
         for run in plain:

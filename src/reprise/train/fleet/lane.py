@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import copy
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import torch
@@ -60,6 +61,8 @@ class Lane:
         self.examples = len(pixels.labels)
         self.longest = longest
         self.graph: torch.cuda.CUDAGraph | None = None
+        if self.stream is not None:
+            self.stream.wait_stream(torch.cuda.current_stream(device))  # which may still be at the images
         with torch.cuda.stream(self.stream):
             self._allocate(tests)
             self._build()
@@ -141,7 +144,8 @@ class Lane:
             self.counter.zero_()
         stream.synchronize()
         self.graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.graph, stream=stream):
+        # Other threads may use the device meanwhile, as long as they leave this stream alone.
+        with torch.cuda.graph(self.graph, stream=stream, capture_error_mode="thread_local"):
             self._step()
 
     def _step(self) -> None:
@@ -238,15 +242,16 @@ class Lane:
         """Take a run: its tape, its crops, its initial weights. Nothing of the last one remains."""
         with torch.cuda.stream(self.stream):
             for mine, theirs in ((self.ids, planned.ids), (self.counts, planned.counts), (self.crops, planned.crops)):
-                mine[place, : len(theirs)].copy_(torch.from_numpy(theirs))
+                mine[place, : len(theirs)].copy_(_sent(theirs, self.device), non_blocking=True)
             self.counter[place] = 0
             self.seen[place] = False
             self.losses[place] = torch.nan
             for name, buffer in self.learners[place].named_buffers():
                 if not name.startswith("net."):
                     buffer.zero_()  # padding has weight 0, but no weight takes a NaN away
+            weights = weights if weights.is_cuda else _sent(weights.numpy(), self.device)
             for rows in (self.rows, self.mean_rows):
-                rows[place].copy_(weights, non_blocking=True)
+                rows[place].copy_(weights)
             if self.copies is not None:
                 self.copies[place].copy_(self.rows[place, : self.layout.copied])
             self.body.changed()
@@ -293,7 +298,7 @@ class Lane:
         padded = np.zeros(batches * _TEST_BATCH, np.int64)  # every batch of one size: algorithms are chosen once
         padded[: len(chosen)] = chosen
         with torch.cuda.stream(self.stream), _same_algorithms(), arithmetic(config.precision):
-            ids = torch.from_numpy(padded).to(self.device)
+            ids = _sent(padded, self.device)
             real = torch.arange(len(padded), device=self.device) < len(chosen)
             labels = self.test.labels[ids]
             for which, net in enumerate((self.mean_nets[place], self.nets[place])):
@@ -317,6 +322,12 @@ def _same_algorithms() -> Iterator[None]:
         yield
     finally:
         flags.benchmark, flags.deterministic = before
+
+
+def _sent(array: NDArray[Any], device: torch.device) -> Tensor:
+    """An array on the device, without waiting for what the device does before."""
+    tensor = torch.from_numpy(array)
+    return tensor if device.type == "cpu" else tensor.pin_memory().to(device, non_blocking=True)
 
 
 def _evaluated(net: nn.Module) -> Callable[[Tensor], Tensor]:

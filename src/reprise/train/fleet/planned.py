@@ -1,4 +1,4 @@
-"""What the host prepares for a run before a lane takes it: stream, tape, audit, crops and initial weights."""
+"""What the host prepares for a run before a lane takes it: stream, tape, audit and crops."""
 
 from __future__ import annotations
 

@@ -1,0 +1,122 @@
+"""Runs being prepared, some ahead of the lanes: tapes by processes, initial weights by a thread."""
+
+from __future__ import annotations
+
+import signal
+from collections import Counter, deque
+from collections.abc import Sequence
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
+from types import TracebackType
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from reprise import nets
+from reprise.nets.rows import initial_row
+from reprise.train.config import TrainRun
+from reprise.train.fleet.planned import Planned, make_plan
+
+
+class Plans:
+    """Runs in their order, each with its plan and the initial weights of its seed, which runs of a seed share."""
+
+    def __init__(
+        self, configs: Sequence[TrainRun], labels: NDArray[np.int64], classes: int, planners: int, ahead: int
+    ) -> None:
+        self.labels, self.classes, self.ahead = labels, classes, ahead
+        self.pool: Executor = ProcessPoolExecutor(planners, get_context("spawn"), _remember, (labels,))
+        self.builder: Executor = ThreadPoolExecutor(1)
+        self.waiting = deque(configs)
+        self.users = Counter(map(_weights_key, configs))
+        self.plans: deque[tuple[TrainRun, Future[Planned]]] = deque()
+        self.rows: dict[object, Future[Tensor]] = {}
+        self._submit()
+
+    def __enter__(self) -> Plans:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for one in (self.pool, self.builder):
+            one.shutdown(wait=error is None, cancel_futures=True)
+
+    def _submit(self) -> None:
+        while self.waiting and len(self.plans) < self.ahead:
+            config = self.waiting.popleft()
+            self.plans.append((config, self._planned(config)))
+            key = _weights_key(config)
+            if key not in self.rows:
+                self.rows[key] = self.builder.submit(_row, config, self.classes)
+
+    def _planned(self, config: TrainRun) -> Future[Planned]:
+        try:
+            return self.pool.submit(_plan, config)
+        except BrokenProcessPool as error:
+            broken: Future[Planned] = Future()
+            broken.set_exception(error)
+            return broken
+
+    def __bool__(self) -> bool:
+        return bool(self.plans or self.waiting)
+
+    @property
+    def ready(self) -> bool:
+        """Whether the next run can take off."""
+        return bool(self.plans) and self.plans[0][1].done() and self.rows[_weights_key(self.plans[0][0])].done()
+
+    def take(self) -> tuple[TrainRun, tuple[Planned, Tensor] | Exception]:
+        """The next run with its plan and weights, or with what stands in its way."""
+        config, plan = self.plans.popleft()
+        self._submit()
+        key = _weights_key(config)
+        row = self.rows[key]
+        self.users[key] -= 1
+        if not self.users[key]:
+            del self.rows[key]  # of many seeds, they would fill the memory
+        try:
+            return config, (self._result(config, plan), row.result())
+        except Exception as error:
+            return config, error
+
+    def _result(self, config: TrainRun, plan: Future[Planned]) -> Planned:
+        try:
+            return plan.result()
+        except BrokenProcessPool:  # a process was killed, and the others with it
+            return make_plan(config, self.labels)
+
+
+_LABELS: NDArray[np.int64]
+
+
+def _remember(labels: NDArray[np.int64]) -> None:
+    global _LABELS
+    _LABELS = labels
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent stops its workers
+
+
+def _plan(config: TrainRun) -> Planned:
+    return make_plan(config, _LABELS)
+
+
+def _weights_key(config: TrainRun) -> object:
+    return config.backbone, config.head, config.width, config.seed, config.pretrained
+
+
+def network_of(config: TrainRun, classes: int) -> nets.Network:
+    """The network that a run begins with."""
+    return nets.build(
+        config.backbone,
+        classes=classes,
+        head=config.head,
+        width=config.width,
+        seed=config.seed,
+        pretrained=config.pretrained,
+    )
+
+
+def _row(config: TrainRun, classes: int) -> Tensor:
+    return initial_row(network_of(config, classes))

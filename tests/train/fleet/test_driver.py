@@ -1,0 +1,241 @@
+"""How lanes are kept busy: lanes that only count stand in for those on a GPU, and whatever happens to one run."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import types
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import replace
+
+import pytest
+import torch
+from train.tinyruns import CLASSES, config, images
+
+from reprise import nets
+from reprise.nets.rows import initial_row
+from reprise.train import TrainingFailed
+from reprise.train.fleet import fleet, plans
+
+fleet_module = sys.modules["reprise.train.fleet.fleet"]  # its package gives this name to the function
+CPU = torch.device("cpu")
+RUNS = [config(seed=seed, retrieval=name) for seed in range(4) for name in ("iid", "rpr")]
+STEPS = 15
+
+
+class CountingLane:
+    """Does no arithmetic, and sees that it is asked for what can be."""
+
+    made: list[CountingLane]
+    trouble: dict[int, Exception]  # of evaluating a run, by seed
+
+    def __init__(self, run, pixels, test, classes, longest, tests, width=1):
+        self.width, self.longest, self.device, self.biases = width, longest, CPU, None
+        self.losses, self.hits = torch.full((width, longest + 1), torch.nan), torch.zeros(width, longest + 1).long()
+        self.correct = torch.zeros(width, tests, 2, classes, dtype=torch.int64)
+        self.rows = torch.zeros(width, 3)
+        self.runs = [None] * width
+        self.at = [0] * width
+        self.test, self.classes = test, classes
+        self.made.append(self)
+
+    def begin(self, place, planned, weights):
+        assert self.runs[place] is None, "a run is there already"
+        wanted = initial_row(nets.build(classes=self.classes, width=2, seed=planned.config.seed))
+        assert torch.equal(weights, wanted)
+        self.runs[place], self.at[place] = planned, 0
+
+    def rest(self, place):
+        self.runs[place] = None
+
+    def advance(self, steps):
+        for place, planned in enumerate(self.runs):
+            if planned is not None:
+                assert self.at[place] + steps <= len(planned.stream), "asked for more than the tape has"
+                self.losses[place, self.at[place] : self.at[place] + steps] = 1.0
+                self.at[place] += steps
+
+    def evaluate(self, place, number, chosen):
+        planned = self.runs[place]
+        assert self.at[place] == planned.stream.boundaries[number]
+        if (error := self.trouble.get(planned.config.seed)) is not None:
+            raise error
+        self.correct[place, number] = torch.bincount(self.test.labels[chosen], minlength=self.classes)
+
+    def mark(self):
+        return types.SimpleNamespace(query=lambda: True)
+
+
+@pytest.fixture
+def driver(monkeypatch):
+    """The driver, as it is where there is a GPU and Triton."""
+    monkeypatch.setattr(CountingLane, "made", [], raising=False)
+    monkeypatch.setattr(CountingLane, "trouble", {}, raising=False)
+    lane = types.ModuleType("reprise.train.fleet.lane")
+    lane.Lane, lane.ABREAST = CountingLane, 3
+    monkeypatch.setitem(sys.modules, lane.__name__, lane)
+    monkeypatch.delitem(sys.modules, "reprise.train.fleet.driver", raising=False)
+    module = importlib.import_module("reprise.train.fleet.driver")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setattr(module, "measured_rate", lambda lanes: 1.0 + len(lanes))
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: "a GPU that counts")
+    here = module.Group
+    monkeypatch.setattr(module, "Group", lambda given, device: here(given, CPU))
+    monkeypatch.setattr(fleet_module, "find_spec", lambda name: name)
+    monkeypatch.setattr(plans, "ProcessPoolExecutor", threads)
+    return module
+
+
+def threads(workers, context, begin, given):
+    """Tapes planned by threads: processes take seconds to begin."""
+    plans._LABELS = given[0]
+    return ThreadPoolExecutor(workers)
+
+
+def landing(runs=RUNS, **given):
+    told = []
+    ends = list(fleet(runs, given.pop("images", images()), device="cuda", watch=told.append, **given))
+    assert len(ends) == len({landed.config for landed in ends}) == len(runs)
+    return {landed.config: landed.error for landed in ends}, told
+
+
+@pytest.mark.parametrize(("lanes", "widths"), [(1, [1]), (2, [2]), (5, [3, 2]), (50, [3, 3, 2]), (None, [3, 3, 2])])
+def test_every_run_lands_once_however_many_go_at_once(driver, lanes, widths):
+    errors, told = landing(lanes=lanes)
+    assert set(errors) == set(RUNS)
+    assert not any(errors.values())
+    assert told[-1].steps == STEPS * len(RUNS)
+    assert [lane.width for lane in CountingLane.made] == widths
+
+
+def test_lanes_that_do_not_pay_are_not_kept(driver, monkeypatch):
+    rates = iter([100.0, 101.0])
+    monkeypatch.setattr(driver, "measured_rate", lambda lanes: next(rates))
+    errors, _ = landing()
+    assert not any(errors.values())
+    first, second = CountingLane.made
+    assert any(first.at)
+    assert not any(second.at)
+
+
+def test_where_memory_ends_lanes_are_narrower(driver, monkeypatch):
+    def build(*given):
+        if given[-1] > 1:
+            raise torch.OutOfMemoryError("so it is said")
+        return CountingLane(*given)
+
+    monkeypatch.setattr(driver, "Lane", build)
+    errors, _ = landing(lanes=3)
+    assert not any(errors.values())
+    assert [lane.width for lane in CountingLane.made] == [1, 1, 1]
+
+
+def test_without_room_for_one_run_every_run_says_so(driver, monkeypatch):
+    def build(*given):
+        raise torch.OutOfMemoryError("so it is said")
+
+    monkeypatch.setattr(driver, "Lane", build)
+    errors, _ = landing()
+    assert all(isinstance(error, torch.OutOfMemoryError) for error in errors.values())
+
+
+def test_no_room_to_test_one_run_is_that_runs_error(driver):
+    CountingLane.trouble[2] = torch.OutOfMemoryError("no room to test")
+    errors, _ = landing(lanes=5)
+    assert {run.seed for run, error in errors.items() if error is not None} == {2}
+
+
+def test_weights_that_cannot_be_made_are_the_error_of_their_seed(driver, monkeypatch):
+    plain = plans.network_of
+
+    def build(run, classes):
+        if run.seed == 1:
+            raise RuntimeError("no weights for this seed")
+        return plain(run, classes)
+
+    monkeypatch.setattr(plans, "network_of", build)
+    errors, _ = landing(lanes=2)
+    assert {run.seed for run, error in errors.items() if error is not None} == {1}
+
+
+def test_a_run_whose_loss_is_no_number_is_named(driver, monkeypatch):
+    plain = CountingLane.advance
+
+    def diverging(self, steps):
+        plain(self, steps)
+        for place, planned in enumerate(self.runs):
+            if planned is not None and planned.config == RUNS[3]:
+                self.losses[place, 4] = torch.inf
+
+    monkeypatch.setattr(CountingLane, "advance", diverging)
+    errors, _ = landing(lanes=3)
+    assert [run for run, error in errors.items() if error is not None] == [RUNS[3]]
+    assert isinstance(errors[RUNS[3]], TrainingFailed)
+    assert "the loss of step 5 of 15 is inf" in str(errors[RUNS[3]])
+
+
+@pytest.mark.parametrize("after", [0, 3])
+def test_planners_that_are_killed_cost_no_run(driver, monkeypatch, after):
+    class Dying(ThreadPoolExecutor):
+        left = after
+
+        def submit(self, work, *given):
+            if not self.left:
+                raise BrokenProcessPool("a process was killed")
+            self.left -= 1
+            return super().submit(work, *given)
+
+    def pool(workers, context, begin, given):
+        plans._LABELS = given[0]
+        return Dying(workers)
+
+    monkeypatch.setattr(plans, "ProcessPoolExecutor", pool)
+    errors, _ = landing(lanes=2)
+    assert not any(errors.values())
+
+
+def test_what_the_plain_loop_refuses_the_fleet_refuses_in_the_same_words(driver):
+    test = images().test
+    beyond = replace(test, labels=test.labels + 1, classes=(*test.classes, "one more"))
+    errors, _ = landing(images=replace(images(), test=beyond))
+    assert {str(error) for error in errors.values()} == {"the test images are of 11 classes, the training images of 10"}
+
+
+def test_the_weights_of_a_seed_are_kept_while_a_run_needs_them():
+    held = []
+    with plans.Plans(RUNS, images().train.labels, CLASSES, 1, ahead=2) as made:
+        while made:
+            if made.ready:
+                made.take()
+                held.append(len(made.rows))
+    assert max(held) <= 2
+    assert held[-1] == 0
+
+
+def test_a_step_that_cannot_be_captured_goes_by_the_plain_loop(driver, monkeypatch):
+    def build(*given):
+        raise RuntimeError("no such instruction")
+
+    monkeypatch.setattr(driver, "Lane", build)
+    monkeypatch.setattr(fleet_module, "_plainly", lambda run, given, device, tally: (run, RuntimeError("plainly"), {}))
+    with pytest.warns(UserWarning, match="8 runs go by the plain loop.*no such instruction"):
+        errors, _ = landing()
+    assert {str(error) for error in errors.values()} == {"plainly"}
+
+
+def test_images_that_do_not_fit_are_the_error_of_their_runs_alone(driver, monkeypatch):
+    small = {"tasks": 5, "batch": 8, "buffer": 20, "replay": 4, "width": 2, "test_per_class": 1, "dataset": "glyphs"}
+    runs = [config(**small, per_class=each) for each in (3, 4)]
+    plain = driver.Group
+
+    def room(given, device):
+        if len(given.train) == 300:
+            raise torch.OutOfMemoryError("no room for the images")
+        return plain(given, device)
+
+    monkeypatch.setattr(driver, "Group", room)
+    errors, _ = landing(runs, images=None)
+    assert isinstance(errors[runs[0]], torch.OutOfMemoryError)
+    assert errors[runs[1]] is None
