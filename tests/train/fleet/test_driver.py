@@ -17,6 +17,7 @@ from reprise import nets
 from reprise.nets.rows import initial_row
 from reprise.train import TrainingFailed
 from reprise.train.fleet import fleet, plans
+from reprise.train.fleet.planned import make_plan
 
 fleet_module = sys.modules["reprise.train.fleet.fleet"]  # its package gives this name to the function
 CPU = torch.device("cpu")
@@ -110,6 +111,14 @@ def test_every_run_lands_once_however_many_go_at_once(driver, lanes, widths):
     assert [lane.width for lane in CountingLane.made] == widths
 
 
+def test_runs_abreast_need_not_be_tested_at_the_same_steps(driver):
+    runs = [config(seed=seed, imbalance=tail) for seed in range(3) for tail in (1.0, 2.0, 5.0)]
+    boundaries = {tuple(make_plan(run, images().train.labels).stream.boundaries.tolist()) for run in runs}
+    assert len(boundaries) > 1
+    errors, _ = landing(runs, lanes=3)
+    assert not any(errors.values())
+
+
 def test_lanes_that_do_not_pay_are_not_kept(driver, monkeypatch):
     rates = iter([100.0, 101.0])
     monkeypatch.setattr(driver, "measured_rate", lambda lanes: next(rates))
@@ -130,6 +139,33 @@ def test_where_memory_ends_lanes_are_narrower(driver, monkeypatch):
     errors, _ = landing(lanes=3)
     assert not any(errors.values())
     assert [lane.width for lane in CountingLane.made] == [1, 1, 1]
+
+
+def test_where_memory_ended_one_lane_less_leaves_room_for_tests(driver, monkeypatch):
+    def build(*given):
+        if len(CountingLane.made) == 2:
+            raise torch.OutOfMemoryError("so it is said")
+        return CountingLane(*given)
+
+    monkeypatch.setattr(driver, "Lane", build)
+    errors, _ = landing()
+    assert not any(errors.values())
+    first, second = CountingLane.made
+    assert any(first.at)
+    assert not any(second.at)
+
+
+def test_a_record_that_cannot_be_made_is_that_runs_error(driver, monkeypatch):
+    plain = driver.Finished
+
+    def finished(**given):
+        if given["config"] == RUNS[5]:
+            raise ValueError("nothing comes of this one")
+        return plain(**given)
+
+    monkeypatch.setattr(driver, "Finished", finished)
+    errors, _ = landing(lanes=3)
+    assert {run: str(error) for run, error in errors.items() if error} == {RUNS[5]: "nothing comes of this one"}
 
 
 def test_without_room_for_one_run_every_run_says_so(driver, monkeypatch):
