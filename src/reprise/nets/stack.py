@@ -157,11 +157,12 @@ class Stack:
     def _normalise(self, passed: Passed, x: Tensor | None = None, around: Passed | None = None) -> Tensor:
         y = torch.empty_like(passed.y)
         other = around or passed
+        grid, sizes = self._rowwise(passed.layer)
         launch(
-            kernels.normalise, self._over(passed.layer),
+            kernels.normalise, grid,
             *self._norm(passed), self._own(f"{passed.layer.norm}.bias"),
             x if x is not None and around is None else other.y, *self._norm(other)[1:],
-            self._own(f"{other.layer.norm}.bias"), y, self.counts, self.layout.length, **self._rowwise(passed.layer),
+            self._own(f"{other.layer.norm}.bias"), y, self.counts, self.layout.length, **sizes,
             add=x is not None and around is None, two=around is not None,
         )  # fmt: skip
         return y
@@ -243,10 +244,11 @@ class Stack:
                 )  # fmt: skip
         dx = torch.empty_like(passed.y)
         around_dx = dx if around is None else torch.empty_like(dx)
+        grid, sizes = self._rowwise(layer)
         launch(
-            kernels.input_gradient, self._over(layer),
+            kernels.input_gradient, grid,
             slope.dz, *self._norm(passed), level, mean, dx, *self._norm(around or passed), other, around_dx,
-            self.counts, self.layout.length, **self._rowwise(layer), two=around is not None,
+            self.counts, self.layout.length, **sizes, two=around is not None,
         )  # fmt: skip
         return dx, around_dx
 
@@ -278,15 +280,12 @@ class Stack:
         n0, n1, n2 = (*self.sizes, 0, 0)[:3]
         return {"images": self.images, "segments": len(self.sizes), "n0": n0, "n1": n1, "n2": n2}
 
-    def _rowwise(self, layer: Layer) -> dict[str, int]:
-        """For kernels that go over places × channels, `ROWS` places a program."""
-        tiles = Tiles.of(self.sizes, layer.p * layer.q, ROWS)
-        cut = {"t0": tiles.t0, "t1": tiles.t1, "size": ROWS, "bm": 64, "bc": min(64, tile_side(layer.k))}
-        return {"hw": layer.p * layer.q, "c": layer.k, **self._batches, **cut}
-
-    def _over(self, layer: Layer) -> tuple[int, int, int]:
-        tiles = Tiles.of(self.sizes, layer.p * layer.q, ROWS)
-        return tiles.all, -(-layer.k // min(64, tile_side(layer.k))), self.runs
+    def _rowwise(self, layer: Layer) -> tuple[tuple[int, int, int], dict[str, int]]:
+        """Grid and sizes for kernels that go over places × channels, `ROWS` places a program."""
+        tiles, bc = Tiles.of(self.sizes, layer.p * layer.q, ROWS), min(64, tile_side(layer.k))
+        cut = {"t0": tiles.t0, "t1": tiles.t1, "size": ROWS, "bm": 64, "bc": bc}
+        sizes = {"hw": layer.p * layer.q, "c": layer.k, **self._batches, **cut}
+        return (tiles.all, -(-layer.k // bc), self.runs), sizes
 
     def _block(self, blocks: dict[str, Block], layer: Layer) -> Block:
         few = self.images * layer.p * layer.q <= FEW
