@@ -150,9 +150,9 @@ class Group:
         with Plans(configs, self.images.train.labels, self.classes, planners, ahead) as plans:
             try:
                 lanes_made = self._lanes(configs, lanes)
-            except torch.OutOfMemoryError:
-                raise
             except Exception as error:
+                if _for_want_of_memory(error):
+                    raise
                 raise Uncaptured(f"{type(error).__name__}: {error}") from error
             yield from self._keep_busy(plans, [_Airlane(lane) for lane in lanes_made], tick)
 
@@ -196,8 +196,8 @@ class Group:
             full = False
             try:
                 made.append(self._lane(first, longest, width))
-            except torch.OutOfMemoryError:
-                if not made and abreast == 1:
+            except Exception as error:
+                if not _for_want_of_memory(error) or (not made and abreast == 1):
                     raise
                 full = True
             if full:  # only here is nothing left that holds what the lane had got
@@ -278,6 +278,13 @@ class Group:
             device=torch.cuda.get_device_name(self.device),
             audit=planned.audit,
         )
+
+
+def _for_want_of_memory(error: BaseException | None) -> bool:
+    """Whether memory ran out; a capture that it ended may say something else of itself, after the fact."""
+    while error is not None and not isinstance(error, torch.OutOfMemoryError):
+        error = error.__context__
+    return error is not None
 
 
 def measured_rate(lanes: Sequence[Lane], steps: int = 24) -> float:
