@@ -104,7 +104,7 @@ class _Bench:
         self._figure("Evaluation, both read-outs of one run", lanes.tested, "images/s")
         profile, problem = self._try(lambda: lanes.profile(wide))
         if profile is None:
-            self.report.figures.append(Figure("Profile of one step", skipped=problem))
+            self.report.figures.append(Figure("Profile of a run-step", skipped=problem))
         else:
             self.report.shares, self.report.kernels = profile
 

@@ -37,7 +37,7 @@ def class_of(name: str) -> str:
 
 
 def by_name(events: Iterable[Any], steps: int) -> list[Share]:
-    """Every kernel that the profiler saw on the device, the costliest first; figures of one step."""
+    """Every kernel that the profiler saw on the device, the costliest first; figures of one of so many."""
     found = [
         Share(event.key, event.self_device_time_total / 1000 / steps, event.count / steps)
         for event in events

@@ -38,7 +38,7 @@ def as_tables(report: Report) -> Group:
         ways.add_row(*map(Text, _cells(row)), end_section=last)
     parts: list[Table | Text] = [ways]
     if report.shares:
-        kernels = Table(title="Where the time goes: one run alone")
+        kernels = Table(title="Where the time goes: a run-step on a full lane")
         for place, heading in enumerate(KERNELS):
             kernels.add_column(heading, justify="right" if place else "left")
         for cells in _shares(report):

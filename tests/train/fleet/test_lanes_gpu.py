@@ -83,7 +83,7 @@ class Apart(NamedTuple):
 def step_of_both(lane: Lane, run: Run, at: int) -> Apart:
     """Take the plain run to step `at`, the lane after it, then both one step on, on the same side of every kink.
 
-    An input of a ReLU within rounding of 0 falls on either side of it, and moves the gradient by a hundredth, between
+    An input of a ReLU within rounding of 0 falls on either side of it, and moves the gradient by hundredths, between
     any two ways of computing it. So the plain step lets through what the lane does. What is not that near to 0 must be
     on the same side anyway; in most steps of a thin network all are, and then the plain step is left as it is.
     """
