@@ -15,7 +15,7 @@ from train.tinyruns import CLASSES, config, images
 
 from reprise import nets
 from reprise.nets.rows import initial_row
-from reprise.train import TrainingFailed
+from reprise.train import TrainingFailed, train
 from reprise.train.fleet import fleet, plans
 from reprise.train.fleet.planned import make_plan
 
@@ -89,9 +89,8 @@ def driver(monkeypatch):
     return module
 
 
-def threads(workers, context, begin, given):
+def threads(workers, context, begin):
     """Tapes planned by threads: processes take seconds to begin."""
-    plans._LABELS = given[0]
     return ThreadPoolExecutor(workers)
 
 
@@ -109,6 +108,14 @@ def test_every_run_lands_once_however_many_go_at_once(driver, lanes, widths):
     assert not any(errors.values())
     assert told[-1].steps == STEPS * len(RUNS)
     assert [lane.width for lane in CountingLane.made] == widths
+
+
+def test_a_record_tells_the_times_that_the_plain_loops_does(driver):
+    (landed,) = fleet(RUNS[:1], images(), device="cuda")
+    timings = landed.record["timings"]
+    assert timings.keys() == train(RUNS[0], images())["timings"].keys()
+    assert timings["steps"] == STEPS
+    assert timings["prepare"] > 0
 
 
 def test_runs_abreast_need_not_be_tested_at_the_same_steps(driver):
@@ -229,11 +236,7 @@ def test_planners_that_are_killed_cost_no_run(driver, monkeypatch, after):
             self.left -= 1
             return super().submit(work, *given)
 
-    def pool(workers, context, begin, given):
-        plans._LABELS = given[0]
-        return Dying(workers)
-
-    monkeypatch.setattr(plans, "ProcessPoolExecutor", pool)
+    monkeypatch.setattr(plans, "ProcessPoolExecutor", lambda workers, context, begin: Dying(workers))
     errors, _ = landing(lanes=2)
     assert not any(errors.values())
 

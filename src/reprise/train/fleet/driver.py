@@ -61,6 +61,11 @@ class _Flight:
     def landed(self) -> bool:
         return self.end is not None and self.end.query()
 
+    def timings(self) -> dict[str, float]:
+        """As the plain loop has them: seconds to prepare the run, and from its first step until now."""
+        prepare, train = self.planned.seconds, time.perf_counter() - self.began
+        return {"prepare": round(prepare, 3), "train": round(train, 3), "steps": self.done}
+
 
 class _Airlane:
     """A lane and the runs on it."""
@@ -173,12 +178,12 @@ class Group:
                 if one.ready:
                     asked += one.go_on()
                 for flight in one.land():
-                    seconds = {"train": round(time.perf_counter() - flight.began, 3)}
+                    timings = flight.timings()
                     try:
                         found = flight.error or self._harvest(one.lane, flight)
                     except Exception as error:
                         found = error
-                    yield flight.planned.config, found, seconds
+                    yield flight.planned.config, found, timings
             if asked:
                 tick(asked)
             else:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import signal
+import tempfile
 from collections import Counter, deque
 from collections.abc import Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from functools import cache
 from multiprocessing import get_context
+from pathlib import Path
 from types import TracebackType
 
 import numpy as np
@@ -27,7 +30,11 @@ class Plans:
         self, configs: Sequence[TrainRun], labels: NDArray[np.int64], classes: int, planners: int, ahead: int
     ) -> None:
         self.labels, self.classes, self.ahead = labels, classes, ahead
-        self.pool: Executor = ProcessPoolExecutor(planners, get_context("spawn"), _remember, (labels,))
+        # Through a file: handed over as they are, each process would be waited for until it has started and read them.
+        self.folder = tempfile.TemporaryDirectory(prefix="reprise-")
+        self.path = Path(self.folder.name) / "labels.npy"
+        np.save(self.path, labels)
+        self.pool: Executor = ProcessPoolExecutor(planners, get_context("spawn"), _leave_interrupts)
         self.builder: Executor = ThreadPoolExecutor(1)
         self.waiting = deque(configs)
         self.users = Counter(map(_weights_key, configs))
@@ -43,6 +50,7 @@ class Plans:
     ) -> None:
         for one in (self.pool, self.builder):
             one.shutdown(wait=error is None, cancel_futures=True)
+        self.folder.cleanup()
 
     def _submit(self) -> None:
         while self.waiting and len(self.plans) < self.ahead:
@@ -54,7 +62,7 @@ class Plans:
 
     def _planned(self, config: TrainRun) -> Future[Planned]:
         try:
-            return self.pool.submit(_plan, config)
+            return self.pool.submit(_plan, config, self.path)
         except BrokenProcessPool as error:
             broken: Future[Planned] = Future()
             broken.set_exception(error)
@@ -89,17 +97,18 @@ class Plans:
             return make_plan(config, self.labels)
 
 
-_LABELS: NDArray[np.int64]
-
-
-def _remember(labels: NDArray[np.int64]) -> None:
-    global _LABELS
-    _LABELS = labels
+def _leave_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent stops its workers
 
 
-def _plan(config: TrainRun) -> Planned:
-    return make_plan(config, _LABELS)
+def _plan(config: TrainRun, path: Path) -> Planned:
+    return make_plan(config, _labels(path))
+
+
+@cache
+def _labels(path: Path) -> NDArray[np.int64]:
+    labels: NDArray[np.int64] = np.load(path)
+    return labels
 
 
 def _weights_key(config: TrainRun) -> object:
