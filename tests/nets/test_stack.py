@@ -127,15 +127,30 @@ def test_a_runs_bits_do_not_depend_on_how_many_go_beside_it(monkeypatch):
 
 
 @pytest.mark.skipif(DEVICE.type == "cpu", reason="Triton's interpreter does not multiply in bf16")
-def test_in_bf16_products_come_from_the_copies():
-    sizes, side = (3,), 8
-    net = network(width=4)
-    stack = make_stack([net], sizes, torch.tensor([[3]], dtype=torch.int32, device=DEVICE), (side, side), "bf16")
-    x = noise(1, 3, side, side, 3, seed=1).to(torch.bfloat16)
+def test_in_bf16_products_come_from_the_copies_and_rounding_is_no_worse_than_autocasts():
+    sizes, side = (8,), 16
+    net = network(width=8)
+    plain, cast = copy.deepcopy(net), copy.deepcopy(net)
+    stack = make_stack([net], sizes, torch.tensor([[8]], dtype=torch.int32, device=DEVICE), (side, side), "bf16")
+    x = noise(1, 8, side, side, 3, seed=1).to(torch.bfloat16)
     near = stack.forward(x)
     assert near.dtype == torch.bfloat16
-    wanted = copy.deepcopy(net).features(x[0].float().permute(0, 3, 1, 2))
+    slopes = noise(*near.shape, seed=2)
+    stack.backward(slopes.to(torch.bfloat16))
+    images, found = x[0].float().permute(0, 3, 1, 2), gradients(stack, 0)
+    wanted = plain.features(images)
     assert (near[0] - wanted).norm() < 0.05 * wanted.norm()
+    with torch.autocast("cuda", torch.bfloat16):
+        features = cast.features(images)
+    body = [name for name, _ in plain.named_parameters() if not name.startswith("fc.")]
+    exact, rounded = (
+        torch.cat(
+            [flat(one) for one in torch.autograd.grad(y.float(), [of.get_parameter(name) for name in body], slopes[0])]
+        )
+        for of, y in ((plain, wanted), (cast, features))
+    )
+    mine = torch.cat([found[name] for name in body])
+    assert (mine - exact).norm() < 1.3 * (rounded - exact).norm()
     stack.half.zero_()
     assert (stack.forward(x)[0] - wanted).norm() > 0.3 * wanted.norm()
 
