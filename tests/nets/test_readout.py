@@ -1,9 +1,16 @@
-"""A ResNet-18 read out with BatchNorm folded in, against the network in evaluation mode."""
+"""A ResNet-18 read out by the kernels, against the network in evaluation mode."""
 
 from __future__ import annotations
 
+import os
+
 import pytest
 import torch
+
+if not torch.cuda.is_available():
+    os.environ.setdefault("TRITON_INTERPRET", "1")  # before Triton is imported
+pytest.importorskip("triton", reason="Triton is not installed: it comes with torch for a GPU")
+
 from nets.stacked import DEVICE, network, noise
 
 from reprise.nets.readout import read_out
@@ -32,7 +39,7 @@ def test_the_read_out_is_the_network_in_evaluation_mode(head):
 
 
 def test_the_read_out_sees_the_statistics_of_its_making():
-    """They are folded in, so it is made anew for every test."""
+    """They are folded into one step a layer, so it is made anew for every test."""
     net, x = network(), images(2, 4)
     with torch.no_grad():
         earlier = read_out(net, "fp32")

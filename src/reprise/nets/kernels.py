@@ -215,3 +215,19 @@ def input_gradient(dz, x1, mean1, scale1, gain1, mean_dz, mean_product1, dx1,
             normal = tl.load(x2 + where, mask=mask, other=0.0).to(tl.float32) - other_mean[None, :]
             d = (g - normal * other_scale[None, :] * other_product[None, :]) * other_gain[None, :]
             tl.store(dx2 + where, tl.where(is_real, d, 0.0).to(dx2.dtype.element_ty), mask=mask)
+
+
+@triton.jit
+def affine(x, residual, y, scale, shift, total, c: tl.constexpr, block: tl.constexpr,
+           add: tl.constexpr, relu: tl.constexpr):  # fmt: skip
+    """y = relu(x · scale + shift + residual), scale and shift by channel: BatchNorm when it is read out."""
+    where = tl.program_id(0).to(tl.int64) * block + tl.arange(0, block)
+    mask = where < total
+    channel = (where % c).to(tl.int32)
+    value = tl.load(x + where, mask=mask, other=0.0).to(tl.float32)
+    value = value * tl.load(scale + channel, mask=mask, other=0.0) + tl.load(shift + channel, mask=mask, other=0.0)
+    if add:
+        value += tl.load(residual + where, mask=mask, other=0.0).to(tl.float32)
+    if relu:
+        value = tl.maximum(value, 0.0)
+    tl.store(y + where, value.to(y.dtype.element_ty), mask=mask)

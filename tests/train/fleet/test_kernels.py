@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 from train.tinyruns import CLASSES, SIDE, config, images, thin_networks
 
@@ -220,6 +221,18 @@ def test_a_small_spread_around_a_large_mean_is_found():
     # Divided by its deviation of 0, a batch without images would grow by 300 at every layer.
     assert not mean[1].any()
     assert not scale[1].any()
+
+
+@pytest.mark.parametrize(("add", "relu"), [(False, True), (True, True), (False, False), (True, False)])
+def test_affine_is_scale_shift_residual_and_relu(add, relu):
+    x = randn(3, 5, 5, 6, seed=1)  # rows × channels
+    residual, scale, shift = randn(*x.shape, seed=2), randn(6, seed=3), randn(6, seed=4)
+    y = torch.full_like(x, 77)
+    norm_kernels.affine[(-(-x.numel() // 128),)](
+        x, residual, y, scale, shift, x.numel(), c=6, block=128, add=add, relu=relu
+    )
+    expected = x * scale + shift + (residual if add else 0)
+    torch.testing.assert_close(y, F.relu(expected) if relu else expected, rtol=1e-6, atol=1e-6)
 
 
 def test_the_constants_of_the_kernels_are_batchnorms_own():
