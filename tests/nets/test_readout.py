@@ -22,7 +22,7 @@ def no_tf32(monkeypatch):
 
 
 def images(count, seed):
-    return noise(count, 3, 8, 8, seed=seed)
+    return noise(count, 3, 16, 16, seed=seed)
 
 
 @pytest.mark.parametrize("head", ["cosine", "linear"])
@@ -49,10 +49,11 @@ def test_the_read_out_sees_the_statistics_of_its_making():
         assert not torch.equal(read_out(net, "fp32")(x), before)
 
 
-def test_the_read_out_in_bf16_is_near():
+def test_the_read_out_in_bf16_is_near_and_rounded():
     net, x = network("cosine", width=4), images(4, 5)
     with torch.no_grad(), torch.autocast(DEVICE.type, torch.bfloat16):
         found = read_out(net, "bf16")(x).float()
     with torch.no_grad():
         expected = net.eval()(x)
-    assert (found - expected).abs().max() < 0.3  # of logits that reach from −10 to 10
+    error = (found - expected).norm() / expected.norm()
+    assert 1e-4 < error < 0.05

@@ -6,7 +6,6 @@ import multiprocessing
 import os
 import shlex
 import signal
-import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -147,16 +146,11 @@ def _begin() -> None:
     """In a worker: one thread, an interrupt ends it, and it does not outlive its parent."""
     import torch
 
+    from reprise.train.fleet.processes import follow
+
     torch.set_num_threads(1)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    threading.Thread(target=_follow, daemon=True).start()
-
-
-def _follow() -> None:
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    parent.join()
-    os._exit(1)
+    follow()
 
 
 def _train(configuration: dict[str, Any], seed: int, folder: str) -> tuple[Record, bool]:

@@ -39,7 +39,7 @@ GROUP = [
 @pytest.fixture
 def threads(monkeypatch):
     """Tapes planned by threads: processes take seconds to begin, and one test with them is enough."""
-    monkeypatch.setattr(plans, "ProcessPoolExecutor", lambda workers, context, begin: ThreadPoolExecutor(workers))
+    monkeypatch.setattr(plans, "ProcessPoolExecutor", lambda workers, *_: ThreadPoolExecutor(workers))
 
 
 def landing(runs: list[TrainRun], **given: Any) -> dict[TrainRun, Any]:

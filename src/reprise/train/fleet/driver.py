@@ -62,7 +62,7 @@ class _Flight:
         return self.end is not None and self.end.query()
 
     def timings(self) -> dict[str, float]:
-        """As the plain loop has them: seconds to prepare the run, and from its first step until now."""
+        """Seconds to plan the run, and from its first step until now; its steps. The names are the plain loop's."""
         prepare, train = self.planned.seconds, time.perf_counter() - self.began
         return {"prepare": round(prepare, 3), "train": round(train, 3), "steps": self.done}
 
@@ -101,7 +101,7 @@ class _Airlane:
             if flight.done == flight.due[flight.tested]:
                 try:
                     lane.evaluate(flight.place, flight.tested, flight.tests[flight.tested])
-                except torch.OutOfMemoryError as error:
+                except Exception as error:  # such as too little memory; one of the device itself will come again
                     flight.error = error
                 flight.tested += 1
             if not flight.flying:

@@ -83,8 +83,9 @@ def fleet(
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise ValueError(f"{folder} cannot be made for the records: {error.strerror}") from None
-    if lanes is not None:
-        whole(lanes, "lanes", 1)
+    for count, what in ((lanes, "lanes"), (jobs, "jobs")):
+        if count is not None:
+            whole(count, what, 1)
     where = torch.device(device)
     wanted = list(dict.fromkeys(runs))
     tally = _Tally(len(wanted), watch)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,7 @@ class Planned:
     ids: NDArray[np.int32]  # steps × places; a place that is not real repeats the first of its batch
     counts: NDArray[np.int32]  # steps × batches: places that are real
     crops: NDArray[np.int8]  # steps × places × 3
-    seconds: float = field(compare=False)  # that planning took
+    seconds: float  # that planning took
 
 
 def make_plan(config: TrainRun, labels: Ids) -> Planned:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import shutil
 import signal
 import tempfile
 from collections import Counter, deque
 from collections.abc import Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from functools import cache
+from functools import cache, partial
 from multiprocessing import get_context
 from pathlib import Path
 from types import TracebackType
@@ -21,6 +23,7 @@ from reprise import nets
 from reprise.nets.rows import initial_row
 from reprise.train.config import TrainRun
 from reprise.train.fleet.planned import Planned, make_plan
+from reprise.train.fleet.processes import follow
 
 
 class Plans:
@@ -30,11 +33,13 @@ class Plans:
         self, configs: Sequence[TrainRun], labels: NDArray[np.int64], classes: int, planners: int, ahead: int
     ) -> None:
         self.labels, self.classes, self.ahead = labels, classes, ahead
-        # Through a file: handed over as they are, each process would be waited for until it has started and read them.
+        # Labels go through a file. With the start of a process, it would be waited for until it has read them; with
+        # every plan, a process that is killed could leave them stuck in a pipe, on which Python 3.10 waits for ever.
         self.folder = tempfile.TemporaryDirectory(prefix="reprise-")
         self.path = Path(self.folder.name) / "labels.npy"
-        np.save(self.path, labels)
-        self.pool: Executor = ProcessPoolExecutor(planners, get_context("spawn"), _leave_interrupts)
+        with contextlib.suppress(OSError):  # without it, plans are made here
+            np.save(self.path, labels)
+        self.pool: Executor = ProcessPoolExecutor(planners, get_context("spawn"), _begin, (self.folder.name,))
         self.builder: Executor = ThreadPoolExecutor(1)
         self.waiting = deque(configs)
         self.users = Counter(map(_weights_key, configs))
@@ -93,12 +98,13 @@ class Plans:
     def _result(self, config: TrainRun, plan: Future[Planned]) -> Planned:
         try:
             return plan.result()
-        except BrokenProcessPool:  # a process was killed, and the others with it
+        except Exception:  # of the run, which will say so again; or a process was killed, or could not read the labels
             return make_plan(config, self.labels)
 
 
-def _leave_interrupts() -> None:
+def _begin(folder: str) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent stops its workers
+    follow(partial(shutil.rmtree, folder, ignore_errors=True))
 
 
 def _plan(config: TrainRun, path: Path) -> Planned:

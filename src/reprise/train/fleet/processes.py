@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from reprise.specs import whole
 from reprise.train.config import TrainRun
 from reprise.train.errors import TrainingFailed
 from reprise.train.run import Images
@@ -36,7 +35,7 @@ def on_cores(
 ) -> Iterator[Outcome]:
     """Every run with its record, or with what went wrong, in the order in which they end."""
     cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
-    jobs = min(whole(len(cores) if jobs is None else jobs, "jobs", 1), len(runs))
+    jobs = min(jobs or len(cores), len(runs))
     waiting = deque(runs)
     workers: list[_Worker] = []
     try:
@@ -113,7 +112,7 @@ class _Worker:
 def _serve(pipe: Connection, core: int, images: Images | None, data: str | os.PathLike[str] | None) -> None:
     """Train the runs that come, until none comes any more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent stops its workers
-    threading.Thread(target=_follow, daemon=True).start()
+    follow()
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {core})
     torch.set_num_threads(1)
@@ -134,12 +133,17 @@ def _serve(pipe: Connection, core: int, images: Images | None, data: str | os.Pa
         pipe.send(word)
 
 
-def _follow() -> None:
-    """Not outlive the parent."""
+def follow(last: Callable[[], object] = lambda: None) -> None:
+    """Have this process not outlive its parent; it does one last thing when the parent is gone."""
     parent = multiprocessing.parent_process()
     assert parent is not None
-    parent.join()
-    os._exit(1)
+
+    def wait() -> None:
+        parent.join()
+        last()
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 def _trained(run: TrainRun, images: Images | None, pipe: Connection) -> Any:
