@@ -83,10 +83,12 @@ def test_labels_that_cannot_be_handed_over_cost_no_run(folder, monkeypatch, save
 
 
 def test_an_error_ends_the_processes_without_waiting_for_plans(folder):
+    made = Plans(RUNS * 20, LABELS, CLASSES, 1, ahead=100)
+
     def interrupted():
-        with Plans(RUNS * 20, LABELS, CLASSES, 1, ahead=100) as made:
+        with made:
             while not made.ready:
-                time.sleep(0.01)
+                time.sleep(0.001)
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -94,6 +96,7 @@ def test_an_error_ends_the_processes_without_waiting_for_plans(folder):
     for child in multiprocessing.active_children():
         child.join(20)
     assert multiprocessing.active_children() == []
+    assert any(future.cancelled() for _, future in made.plans)
     assert list(folder.iterdir()) == []
 
 
