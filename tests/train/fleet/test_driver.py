@@ -142,16 +142,26 @@ def test_lanes_that_do_not_pay_are_not_kept(driver, monkeypatch):
     assert not any(second.at)
 
 
-@pytest.mark.parametrize("hidden", [False, True], ids=["said", "behind another error"])
-def test_where_memory_ends_lanes_are_narrower(driver, monkeypatch, hidden):
+def out_of_memory():
+    raise torch.OutOfMemoryError("so it is said")
+
+
+def ended_capture():
+    try:
+        out_of_memory()
+    except torch.OutOfMemoryError:
+        raise RuntimeError("the capture has not ended as it should")  # noqa: B904 - as torch raises it
+
+
+def no_algorithm():
+    raise RuntimeError("FIND was unable to find an engine to execute this computation")
+
+
+@pytest.mark.parametrize("trouble", [out_of_memory, ended_capture, no_algorithm])
+def test_where_memory_ends_lanes_are_narrower(driver, monkeypatch, trouble):
     def build(*given):
         if given[-1] > 1:
-            try:
-                raise torch.OutOfMemoryError("so it is said")
-            except torch.OutOfMemoryError:
-                if not hidden:
-                    raise
-                raise RuntimeError("the capture has not ended as it should")  # noqa: B904 - as torch raises it
+            trouble()
         return CountingLane(*given)
 
     monkeypatch.setattr(driver, "Lane", build)

@@ -286,10 +286,15 @@ class Group:
 
 
 def _for_want_of_memory(error: BaseException | None) -> bool:
-    """Whether memory ran out; a capture that it ended may say something else of itself, after the fact."""
-    while error is not None and not isinstance(error, torch.OutOfMemoryError):
+    """Whether memory ran out; a capture that it ended may say something else of itself, after the fact.
+
+    Where cuDNN has no room for any algorithm, torch says only that it found none.
+    """
+    while error is not None:
+        if isinstance(error, torch.OutOfMemoryError) or "unable to find an engine" in str(error):
+            return True
         error = error.__context__
-    return error is not None
+    return False
 
 
 def measured_rate(lanes: Sequence[Lane], steps: int = 24) -> float:
