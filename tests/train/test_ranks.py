@@ -8,6 +8,7 @@ import subprocess
 import sys
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,8 +18,8 @@ import torch.distributed as dist
 from train.tinyruns import BRISK, config, images, result, run_to, same, thin_networks, weights
 
 from reprise.learners import LEARNERS
-from reprise.train import Run, TrainingFailed, make_record, train
-from reprise.train.ranks import Ranks
+from reprise.train import Run, TrainingFailed, make_record, ranks, train
+from reprise.train.ranks import Ranks, leave
 
 WORLD = 2
 SHARED = [name for name, learner in LEARNERS.items() if learner.parallel]
@@ -75,7 +76,7 @@ def worker(rank, folder):
         refusals["mir"] = said(lambda: Run(config(learner="er", retrieval="mir:12"), images()))
         refusals["diverged"] = said(lambda: train(config(), images(), watch=spoil))
     (folder / f"said-{rank}.json").write_text(json.dumps({**refusals, "steps": record["timings"]["steps"]}))
-    dist.destroy_process_group()
+    leave()
 
 
 def keep(run, path):
@@ -93,7 +94,7 @@ def folder(tmp_path_factory):
     logs = [(folder / f"log-{rank}").open("w+") for rank in range(WORLD)]
     workers = [
         subprocess.Popen(
-            [sys.executable, "-c", code, str(rank), str(folder)],
+            [sys.executable, "-W", "error", "-c", code, str(rank), str(folder)],
             env={**os.environ, "PYTHONPATH": paths, "GLOO_SOCKET_IFNAME": "lo"},
             stdout=logs[rank],
             stderr=subprocess.STDOUT,
@@ -191,6 +192,17 @@ def test_what_cannot_be_shared_says_so(rank, folder):
     assert found["diverged"].startswith("TrainingFailed: ")
     assert {"er", "er-ace", "der", "der++"} <= set(SHARED)
     assert {"refresh", "ocm"} <= set(ALONE)
+
+
+@pytest.mark.parametrize(("backend", "done"), [("gloo", ["parted", "waited"]), ("nccl", ["parted"])])
+def test_leaving_gives_the_threads_of_gloo_time(backend, done, monkeypatch):
+    """An interpreter that ends at once may abort with them: seldom, so their end itself makes no test."""
+    found = []
+    monkeypatch.setattr(dist, "get_backend", lambda: backend)
+    monkeypatch.setattr(dist, "destroy_process_group", lambda: found.append("parted"))
+    monkeypatch.setattr(ranks, "time", SimpleNamespace(sleep=lambda seconds: found.append("waited" if seconds else "")))
+    leave()
+    assert found == done
 
 
 @pytest.mark.parametrize("world", [1, 2, 3, 5])

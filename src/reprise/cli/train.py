@@ -322,6 +322,8 @@ def _processes(asked: str | None) -> Iterator[tuple[str, bool]]:
     import torch
     import torch.distributed as dist
 
+    from reprise.train.ranks import leave
+
     if device != "cpu":
         device = _own_device(device)
         torch.cuda.set_device(device)
@@ -332,7 +334,7 @@ def _processes(asked: str | None) -> Iterator[tuple[str, bool]]:
     try:
         yield device, dist.get_rank() == 0
     finally:
-        dist.destroy_process_group()
+        leave()
 
 
 def device_for(asked: str | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -31,6 +32,11 @@ from reprise.train.readout import Readout
 from reprise.train.scoring import interference
 
 READOUTS = ("ema", "live")
+# Buffers stay each process's own; newer torch calls that by the first name, and warns of the second.
+_NAMES = ("forward_sync_buffers", "broadcast_buffers")
+_OWN_BUFFERS: dict[str, Any] = {
+    next(name for name in _NAMES if name in inspect.signature(DistributedDataParallel).parameters): False
+}
 
 
 @dataclass(frozen=True)
@@ -164,8 +170,8 @@ class Run:
             return self.learner
         if not self.learner.parallel:
             raise ValueError(f"learner {self.config.learner!r} cannot share its steps; train it in one process")
-        # Buffers stay each process's own: BatchNorm normalises each part by itself. The first's are tested and kept.
-        return DistributedDataParallel(self.learner, broadcast_buffers=False)
+        # BatchNorm normalises each part by itself. The first process's statistics are tested and kept.
+        return DistributedDataParallel(self.learner, **_OWN_BUFFERS)
 
     def _begin(self, images: Images) -> None:
         steps, device = len(self.stream), self.device
