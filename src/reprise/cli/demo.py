@@ -146,7 +146,7 @@ def _begin() -> None:
     """In a worker: one thread, an interrupt ends it, and it does not outlive its parent."""
     import torch
 
-    from reprise.train.fleet.processes import follow
+    from reprise.workers import follow
 
     torch.set_num_threads(1)
     signal.signal(signal.SIGINT, signal.SIG_DFL)

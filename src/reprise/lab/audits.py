@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from reprise.specs import whole
 from reprise.streams import label_stream
 from reprise.streams.still import StillStream
 from reprise.tape import Tape, plan
+from reprise.workers import serve
 
 PER_CLASS = 50  # examples of a class in a balanced memory that stands still, unless a buffer is given
 _FEW = 8  # runs that are over before other processes have started
@@ -95,13 +95,8 @@ def _here(runs: Sequence[AuditRun]) -> Iterator[tuple[int, Audit]]:
         yield place, run.run()
 
 
-def _leave_interrupts() -> None:
-    """In a worker: an interrupt from the keyboard is the parent's to handle."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
 def _spread(runs: Sequence[AuditRun], jobs: int) -> Iterator[tuple[int, Audit]]:
-    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), _leave_interrupts) as pool:
+    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), serve) as pool:
         waiting: dict[Future[Audit], int] = {pool.submit(_run, run): place for place, run in enumerate(runs)}
         try:
             while waiting:

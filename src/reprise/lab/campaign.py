@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
@@ -15,6 +14,7 @@ from reprise.lab.audits import AuditRun
 from reprise.lab.records import Damaged, Record, check, execute, identity
 from reprise.lab.study import Study
 from reprise.specs import whole
+from reprise.workers import serve
 
 _FEW = 8  # runs that are over before other processes have started
 
@@ -161,7 +161,7 @@ def _make(runs: Sequence[AuditRun], jobs: int) -> Iterator[tuple[AuditRun, Recor
             yield run, _attempt(run)
         return
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(jobs, len(runs)), mp_context=context, initializer=_ignore_interrupt) as pool:
+    with ProcessPoolExecutor(min(jobs, len(runs)), mp_context=context, initializer=serve) as pool:
         waiting: dict[Future[Record | BaseException], AuditRun] = {pool.submit(_attempt, run): run for run in runs}
         try:
             for future in as_completed(waiting):
@@ -177,7 +177,3 @@ def _attempt(run: AuditRun) -> Record | BaseException:
         return execute(run)
     except Exception as error:
         return error
-
-
-def _ignore_interrupt() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the campaign itself stops its workers

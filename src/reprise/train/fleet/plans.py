@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-import signal
 import tempfile
 from collections import Counter, deque
 from collections.abc import Sequence
@@ -23,7 +22,7 @@ from reprise import nets
 from reprise.nets.rows import initial_row
 from reprise.train.config import TrainRun
 from reprise.train.fleet.planned import Planned, make_plan
-from reprise.train.fleet.processes import follow
+from reprise.workers import serve
 
 
 class Plans:
@@ -39,7 +38,8 @@ class Plans:
         self.path = Path(self.folder.name) / "labels.npy"
         with contextlib.suppress(OSError):  # without it, plans are made here
             np.save(self.path, labels)
-        self.pool: Executor = ProcessPoolExecutor(planners, get_context("spawn"), _begin, (self.folder.name,))
+        clear = partial(shutil.rmtree, self.folder.name, ignore_errors=True)
+        self.pool: Executor = ProcessPoolExecutor(planners, get_context("spawn"), serve, (clear,))
         self.builder: Executor = ThreadPoolExecutor(1)
         self.waiting = deque(configs)
         self.users = Counter(map(_weights_key, configs))
@@ -100,11 +100,6 @@ class Plans:
             return plan.result()
         except Exception:  # of the run, which will say so again; or a process was killed, or could not read the labels
             return make_plan(config, self.labels)
-
-
-def _begin(folder: str) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent stops its workers
-    follow(partial(shutil.rmtree, folder, ignore_errors=True))
 
 
 def _plan(config: TrainRun, path: Path) -> Planned:

@@ -6,8 +6,6 @@ import contextlib
 import multiprocessing
 import os
 import pickle
-import signal
-import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.connection import Connection, wait
@@ -19,6 +17,7 @@ from reprise.train.config import TrainRun
 from reprise.train.errors import TrainingFailed
 from reprise.train.run import Images
 from reprise.train.training import train
+from reprise.workers import serve
 
 if TYPE_CHECKING:
     from reprise.train.fleet.fleet import Outcome
@@ -111,8 +110,7 @@ class _Worker:
 
 def _serve(pipe: Connection, core: int, images: Images | None, data: str | os.PathLike[str] | None) -> None:
     """Train the runs that come, until none comes any more."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent stops its workers
-    follow()
+    serve()
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {core})
     torch.set_num_threads(1)
@@ -131,19 +129,6 @@ def _serve(pipe: Connection, core: int, images: Images | None, data: str | os.Pa
         except Exception as error:
             word = _portable(error)
         pipe.send(word)
-
-
-def follow(last: Callable[[], object] = lambda: None) -> None:
-    """Have this process not outlive its parent; it does one last thing when the parent is gone."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-
-    def wait() -> None:
-        parent.join()
-        last()
-        os._exit(1)
-
-    threading.Thread(target=wait, daemon=True).start()
 
 
 def _trained(run: TrainRun, images: Images | None, pipe: Connection) -> Any:
