@@ -9,7 +9,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-_LETTING_GO = 0.2  # seconds; of them Gloo's threads need less than a thousandth, if they get a processor
+_LETTING_GO = 0.2  # seconds; a moment is enough, once those threads get a processor
 
 
 class Ranks:
@@ -79,7 +79,7 @@ def leave() -> None:
 
     Gloo's threads let go of their last work a moment after it is done, and need the interpreter for that: one that
     has begun to end aborts the process. They would be waited for here, but DDP keeps the group alive (torch 2.13), so
-    they are given time. Without it one process in thirty was aborted after all its work had been done.
+    they are given time. Without it, now and then a process was aborted after all its work had been done.
     """
     gloo = dist.get_backend() == "gloo"
     dist.destroy_process_group()
