@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import subprocess
 import sys
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from scripts import load_script
 
 import reprise
 from reprise import nets
@@ -22,12 +22,7 @@ SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "convolutions.py"
 
 @pytest.fixture(scope="module")
 def bench() -> types.ModuleType:
-    spec = importlib.util.spec_from_file_location("convolutions", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script(SCRIPT)
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import subprocess
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from scripts import load_script
 
 import reprise
 from reprise import nets
@@ -254,12 +254,7 @@ def test_the_run_that_is_timed_is_not_tested_on_the_way() -> None:
 
 @pytest.fixture(scope="module")
 def primary() -> types.ModuleType:
-    spec = importlib.util.spec_from_file_location("primary_table", ROOT / "benchmarks" / "primary_table.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script(ROOT / "benchmarks" / "primary_table.py")
 
 
 def test_the_primary_table_is_whole(primary: types.ModuleType) -> None:

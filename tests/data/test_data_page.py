@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
+from scripts import load_script
 
 from reprise.data import SOURCES
 from reprise.data.glyphs import MEAN, STD
@@ -27,11 +27,7 @@ def test_figures_on_the_page() -> None:
 
 
 def test_contact_sheet() -> None:
-    spec = importlib.util.spec_from_file_location("make_glyphs", DOCS / "make_glyphs.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = load_script(DOCS / "make_glyphs.py")
     assert 1_000 < module.FILE.stat().st_size < 200_000
     with Image.open(module.FILE) as picture:
         shown = np.asarray(picture.convert("RGB"))[::2, ::2].astype(int)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import re
@@ -15,6 +14,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
+from scripts import load_script
 
 from reprise import specs
 from reprise.audit import KEYS, theory
@@ -164,12 +164,7 @@ def test_command_on_page_runs(command: str, tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def make_pictures() -> types.ModuleType:
-    spec = importlib.util.spec_from_file_location("make_pictures", DOCS / "make_pictures.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script(DOCS / "make_pictures.py")
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from reprise.memory import Memory
 from reprise.streams import LabelStream
 from reprise.tape import Tape
 from reprise.train.augment import PAD, plan_augmentation
-from reprise.train.errors import TrainingFailed
+from reprise.train.errors import diverged
 from reprise.train.pixels import Pixels
 from reprise.train.ranks import Ranks
 
@@ -165,10 +165,7 @@ class LiveFeed(Feed):
         as_they_are = torch.tensor([PAD, PAD, 0], dtype=torch.int8, device=ids.device).expand(len(ids), 3)
         scores = self.score(step, self._batch(ids, as_they_are))
         if torch.isnan(scores).any():
-            raise TrainingFailed(
-                f"in step {step.number + 1} of {len(self.rows)} a stored example's score is not a number: training "
-                "has diverged; a smaller learning rate may help"
-            )
+            raise diverged(f"in step {step.number + 1} of {len(self.rows)} a stored example's score is not a number")
         values: NDArray[np.float64] = scores.double().cpu().numpy()
         return values
 

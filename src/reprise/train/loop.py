@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from reprise.train.errors import TrainingFailed
+from reprise.train.errors import diverged
 from reprise.train.evaluate import arithmetic, forward_precision
 from reprise.train.metrics import Evaluations
 from reprise.train.run import Run
@@ -73,17 +73,11 @@ def check_loss(run: Run) -> None:
     wrong = torch.nonzero(~torch.isfinite(run.losses[: run.step]))
     if len(wrong):
         first = int(wrong[0])
-        raise TrainingFailed(
-            f"the loss of step {first + 1} of {run.steps} is {float(run.losses[first])}: training has diverged; "
-            f"a smaller learning rate than {run.config.lr:g} may help"
-        )
+        raise diverged(f"the loss of step {first + 1} of {run.steps} is {float(run.losses[first])}", run.config.lr)
 
 
 def check_weights(run: Run) -> None:
     """A step of finite loss can still overflow the weights, and these are worth neither a test nor a checkpoint."""
     for name, value in run.learner.state_dict().items():
         if not torch.isfinite(value).all():
-            raise TrainingFailed(
-                f"after step {run.step} of {run.steps} {name} is not finite: training has diverged; "
-                f"a smaller learning rate than {run.config.lr:g} may help"
-            )
+            raise diverged(f"after step {run.step} of {run.steps} {name} is not finite", run.config.lr)

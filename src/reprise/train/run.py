@@ -91,6 +91,18 @@ def make_stream(run: TrainRun, labels: NDArray[np.int64]) -> LabelStream:
     return stream
 
 
+def make_network(run: TrainRun, classes: int) -> nets.Network:
+    """The network that a run begins with."""
+    return nets.build(
+        run.backbone,
+        classes=classes,
+        head=run.head,
+        width=run.width,
+        seed=run.seed,
+        pretrained=run.pretrained,
+    )
+
+
 def due_steps(stream: LabelStream, every: int) -> set[int]:
     """How many steps are done when the read-outs are tested: at task boundaries, and `every` so many steps if not 0."""
     between = range(every, len(stream) + 1, every) if every else ()
@@ -134,14 +146,7 @@ class Run:
         self.stream = make_stream(config, images.train.labels)
         self.classes = len(images.train.classes)
         setting = Setting(self.classes, len(images.train), config.seed, config.passes)
-        net = nets.build(
-            config.backbone,
-            classes=self.classes,
-            head=config.head,
-            width=config.width,
-            seed=config.seed,
-            pretrained=config.pretrained,
-        ).to(self.device)
+        net = make_network(config, self.classes).to(self.device)
         if self.device.type == "cuda":
             net = net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.learner: Learner = make_learner(config.learner, net, setting, **config.hyper).to(self.device).train()

@@ -214,14 +214,14 @@ def test_no_room_to_test_one_run_is_that_runs_error(driver, kind):
 
 
 def test_weights_that_cannot_be_made_are_the_error_of_their_seed(driver, monkeypatch):
-    plain = plans.network_of
+    plain = plans.make_network
 
     def build(run, classes):
         if run.seed == 1:
             raise RuntimeError("no weights for this seed")
         return plain(run, classes)
 
-    monkeypatch.setattr(plans, "network_of", build)
+    monkeypatch.setattr(plans, "make_network", build)
     errors, _ = landing(lanes=2)
     assert {run.seed for run, error in errors.items() if error is not None} == {1}
 

@@ -17,14 +17,14 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from reprise.nets.resnet import ResNet18
 from reprise.train.config import TrainRun
-from reprise.train.errors import TrainingFailed
+from reprise.train.errors import TrainingFailed, diverged
 from reprise.train.fleet.lane import ABREAST, Lane
 from reprise.train.fleet.planned import Planned
-from reprise.train.fleet.plans import Plans, network_of
+from reprise.train.fleet.plans import Plans
 from reprise.train.metrics import Evaluations
 from reprise.train.pixels import Pixels
 from reprise.train.record import Finished
-from reprise.train.run import READOUTS, Images, check_run, due_steps
+from reprise.train.run import READOUTS, Images, check_run, due_steps, make_network
 
 if TYPE_CHECKING:
     from reprise.train.fleet.fleet import Outcome
@@ -137,7 +137,7 @@ class Group:
         if self.pixels.mapped is not None or self.test.mapped is not None:
             return False
         try:
-            net = network_of(config, self.classes)
+            net = make_network(config, self.classes)
         except Exception:
             return False  # the plain loop will say of every run what is wrong
         if isinstance(net, ResNet18):
@@ -223,7 +223,7 @@ class Group:
 
     def stacks(self, config: TrainRun) -> bool:
         """Whether the networks of several runs are computed together."""
-        return isinstance(network_of(config, self.classes), ResNet18)
+        return isinstance(make_network(config, self.classes), ResNet18)
 
     def _lane(self, config: TrainRun, longest: int, width: int) -> Lane:
         test = self.pixels if config.validation else self.test
@@ -245,15 +245,9 @@ class Group:
         losses = lane.losses[place, :steps].cpu().numpy()
         if not np.isfinite(losses).all():
             wrong = int(np.flatnonzero(~np.isfinite(losses))[0])
-            return TrainingFailed(
-                f"the loss of step {wrong + 1} of {steps} is {losses[wrong]}: training has diverged; "
-                f"a smaller learning rate than {config.lr:g} may help"
-            )
+            return diverged(f"the loss of step {wrong + 1} of {steps} is {losses[wrong]}", config.lr)
         if not torch.isfinite(lane.rows[place]).all():  # of the last step: any other shows in the next one's loss
-            return TrainingFailed(
-                f"after step {steps} of {steps} the weights are not finite: training has diverged; "
-                f"a smaller learning rate than {config.lr:g} may help"
-            )
+            return diverged(f"after step {steps} of {steps} the weights are not finite", config.lr)
         correct = lane.correct[place, : len(flight.due)].cpu().numpy()
         arrived = [np.unique(stream.labels[stream.ids[: stream.offsets[step]]]) for step in flight.due]
         seen = np.zeros((len(flight.due), self.classes), np.bool_)

@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from reprise import nets
 from reprise.nets.rows import initial_row
 from reprise.train.config import TrainRun
 from reprise.train.fleet.planned import Planned, make_plan
+from reprise.train.run import make_network
 from reprise.workers import serve
 
 
@@ -116,17 +116,5 @@ def _weights_key(config: TrainRun) -> object:
     return config.backbone, config.head, config.width, config.seed, config.pretrained
 
 
-def network_of(config: TrainRun, classes: int) -> nets.Network:
-    """The network that a run begins with."""
-    return nets.build(
-        config.backbone,
-        classes=classes,
-        head=config.head,
-        width=config.width,
-        seed=config.seed,
-        pretrained=config.pretrained,
-    )
-
-
 def _row(config: TrainRun, classes: int) -> Tensor:
-    return initial_row(network_of(config, classes))
+    return initial_row(make_network(config, classes))
