@@ -7,6 +7,10 @@ import os
 import pytest
 from hypothesis import HealthCheck, settings
 
+# Bits on a CPU depend on the number of threads, and processes that tests start must agree with the tests. One thread
+# each is also the fastest where several tests run at once. Torch reads this when it is imported, which is later.
+os.environ["OMP_NUM_THREADS"] = "1"
+
 # The same examples every time, so that a red run is red again; HYPOTHESIS_PROFILE=thorough looks further.
 settings.register_profile("default", deadline=None, derandomize=True, max_examples=100)
 settings.register_profile(

@@ -29,7 +29,7 @@ from reprise.train.pixels import Pixels
 
 ROOT = Path(__file__).resolve().parents[2]
 TINY = Size(8, 2, 8, 10, 1, 2, 1)
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(reprise.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(reprise.__file__).parents[1])}
 
 
 def script(name: str, *arguments: str, cwd: Path) -> str:

@@ -26,11 +26,8 @@ from reprise.train.training import RESULTS
 
 @pytest.fixture(autouse=True)
 def thin():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # sums are added up in the same order in every process
     with thin_networks():
         yield
-    torch.set_num_threads(threads)
 
 
 @cache
@@ -286,8 +283,7 @@ def killed(tmp_path_factory):
     """Where runs that were killed and resumed have left what they learnt: at random moments, and while they wrote."""
     folder = tmp_path_factory.mktemp("killed")
     code = f"""
-import pathlib, torch, train.test_resume as t
-torch.set_num_threads(1)
+import pathlib, train.test_resume as t
 with t.thin_networks():
     t.Run(t.config(), t.images())  # imports all that a run imports
     t.kill_at_random(pathlib.Path({str(folder / "random")!r}))
@@ -300,6 +296,31 @@ with t.thin_networks():
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=150)
     assert done.returncode == 0, done.stderr
     return folder
+
+
+def begun(out):
+    """A run that was stopped after its tenth step, with one thread."""
+    save(run_to(config(), 10), out / "checkpoints")
+    return out
+
+
+def test_a_resume_under_another_number_of_threads_says_so(tmp_path, request):
+    begun(tmp_path)
+    request.addfinalizer(lambda: torch.set_num_threads(1))
+    torch.set_num_threads(2)
+    said = []
+    record = train(config(), images(), out=tmp_path, resume=True, warn=said.append)
+    assert len(said) == 1
+    assert "threads 1, now 2" in said[0]
+    assert record["provenance"]["threads"] == 2
+
+
+def test_a_resume_under_the_same_conditions_says_nothing(tmp_path):
+    said = []
+    record = train(config(), images(), out=begun(tmp_path), resume=True, warn=said.append)
+    assert said == []
+    assert record["provenance"]["threads"] == 1
+    assert record["provenance"]["instructions"] == torch.backends.cpu.get_cpu_capability()
 
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")

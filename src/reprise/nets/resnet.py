@@ -14,6 +14,24 @@ def _conv3x3(inputs: int, outputs: int, stride: int = 1) -> nn.Conv2d:
     return nn.Conv2d(inputs, outputs, 3, stride, padding=1, bias=False)
 
 
+class Projection(nn.Conv2d):
+    """A 1×1 convolution with a stride.
+
+    On a CPU the pixels it reads are picked out first, and the convolution goes without a stride. In the backward pass
+    of a strided one, oneDNN (as of torch 2.13) writes past its memory on processors with AVX2 and without AVX-512, if
+    the input is in channels-last format and its channels are no multiple of 8.
+    """
+
+    def __init__(self, inputs: int, outputs: int, stride: int) -> None:
+        super().__init__(inputs, outputs, 1, stride, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.device.type != "cpu":
+            return super().forward(x)
+        rows, columns = self.stride
+        return F.conv2d(x[:, :, ::rows, ::columns], self.weight)
+
+
 class BasicBlock(nn.Module):
     """Two 3×3 convolutions and a way around them, projected by a 1×1 convolution where the shape changes."""
 
@@ -25,7 +43,7 @@ class BasicBlock(nn.Module):
         self.bn2 = nn.BatchNorm2d(outputs)
         self.downsample: nn.Sequential | None = None
         if stride != 1 or inputs != outputs:
-            self.downsample = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
+            self.downsample = nn.Sequential(Projection(inputs, outputs, stride), nn.BatchNorm2d(outputs))
 
     def forward(self, x: Tensor) -> Tensor:
         around = x if self.downsample is None else self.downsample(x)

@@ -19,9 +19,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reprise.files import Damaged, read_json, sealed, sync_folder, unsealed
+from reprise.files import Damaged, Record, read_json, sealed, sync_folder, unsealed
 from reprise.train.config import TrainRun
 from reprise.train.errors import TrainingFailed
+from reprise.train.rounding import differences, rounding
 from reprise.train.run import Run
 
 KEPT = 2
@@ -46,6 +47,7 @@ def save(run: Run, folder: Path) -> Path:
                 "configuration": run.config.configuration(),
                 "seed": run.config.seed,
                 "step": run.step,
+                "rounding": rounding(run.device),
                 "tensors": _checksum(scratch / "state.safetensors"),
                 "state": state,
             }
@@ -88,7 +90,7 @@ def load(run: Run, folder: Path, warn: Callable[[str], None] | None = None) -> b
     while paths:
         path = paths.pop()
         try:
-            state = _read(path, run.config)
+            record, state = _read(path, run.config)
         except Damaged as damage:
             if warn is not None:
                 then = "The one before it is tried" if paths else "No whole one is left, so the run begins again"
@@ -98,6 +100,12 @@ def load(run: Run, folder: Path, warn: Callable[[str], None] | None = None) -> b
             run.load_state_dict(state)
         except (ValueError, RuntimeError, KeyError) as error:
             raise ValueError(f"the checkpoint {path} does not fit: {error}") from error
+        changed = differences(record.get("rounding", {}), rounding(run.device))
+        if changed and warn is not None:
+            warn(
+                f"The checkpoint {path} was made under other conditions ({changed}): the last digits of the record may "
+                "differ from those of a run that was not stopped."
+            )
         for scratch in _broken_off(folder):
             shutil.rmtree(scratch, ignore_errors=True)
         return True
@@ -109,7 +117,8 @@ def _broken_off(folder: Path) -> Iterator[Path]:
     return folder.glob(".step-*.part")
 
 
-def _read(path: Path, config: TrainRun) -> dict[str, Any]:
+def _read(path: Path, config: TrainRun) -> tuple[Record, dict[str, Any]]:
+    """What is written about a checkpoint, and the state that it holds."""
     import safetensors.torch
 
     record = unsealed(read_json(path / "state.json"), FORMAT)
@@ -129,8 +138,7 @@ def _read(path: Path, config: TrainRun) -> dict[str, Any]:
         tensors = safetensors.torch.load(content)
     except (OSError, safetensors.SafetensorError) as error:
         raise Damaged(f"its tensors cannot be read: {error}") from None
-    unpacked: dict[str, Any] = _unpack(record["state"], tensors)
-    return unpacked
+    return record, _unpack(record["state"], tensors)
 
 
 def _pack(value: Any, name: str, tensors: dict[str, Tensor]) -> Any:

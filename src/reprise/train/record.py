@@ -52,7 +52,7 @@ class Finished:
             losses=run.losses.cpu().numpy(),
             hits=run.hits.cpu().numpy(),
             biases=None if run.biases is None else run.biases.cpu().numpy(),
-            device=torch.cuda.get_device_name(run.device) if cuda else f"CPU, {torch.get_num_threads()} threads",
+            device=torch.cuda.get_device_name(run.device) if cuda else "CPU",
             processes=run.ranks.world,
         )
 
@@ -107,6 +107,8 @@ def _provenance(done: Finished) -> dict[str, Any]:
         "torch": torch.__version__,
         "machine": f"{platform.system()} {platform.machine()}",
         "device": done.device,
+        "instructions": torch.backends.cpu.get_cpu_capability(),
+        "threads": torch.get_num_threads(),
         "processes": done.processes,
     }
 

@@ -118,7 +118,7 @@ def test_a_killed_parent_takes_its_planners_and_their_folder_with_it(tmp_path):
     script, folder = tmp_path / "script.py", tmp_path / "temporary"
     script.write_text(SCRIPT)
     folder.mkdir()
-    given = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1", "TMPDIR": str(folder)}
+    given = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "TMPDIR": str(folder)}
     with subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True, env=given) as parent:
         assert parent.stdout.readline() == "ready\n"
         assert len(list(folder.iterdir())) == 1

@@ -194,7 +194,7 @@ def test_an_interrupt_from_the_keyboard_leaves_records_and_no_process_behind(tmp
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
     paths = os.pathsep.join(sys.path)
-    given = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
+    given = {**os.environ, "PYTHONPATH": paths}
     command = [sys.executable, str(script), str(tmp_path)]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=given, start_new_session=True
