@@ -123,5 +123,5 @@ def test_a_killed_parent_takes_its_planners_and_their_folder_with_it(tmp_path):
         assert parent.stdout.readline() == "ready\n"
         assert len(list(folder.iterdir())) == 1
         parent.kill()
-        parent.communicate(timeout=30)  # which ends when nobody is left who could write
+        parent.communicate(timeout=120)  # which ends when nobody is left who could write
     assert list(folder.iterdir()) == []
