@@ -84,8 +84,6 @@ def test_load(own_cache: Path, tmp_path: Path) -> None:
     calls.clear()
     load("glyphs", split="test", progress=lambda *done: calls.append(done))
     assert calls == []
-    with pytest.raises(ValueError, match="glyphs has images of 32×32, got size=64"):
-        load("glyphs", size=64)
     with pytest.raises(ValueError, match="has a test split of its own"):
         load("glyphs", holdout=0.1)
 

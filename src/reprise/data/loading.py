@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -14,7 +16,7 @@ from reprise.streams.datasets import looks_like_path
 from . import glyphs
 from .cache import kept, user_folder
 from .cifar import is_published, read_cifar
-from .decode import Progress, decode_into, first_size
+from .decode import Progress, decode_into, first_size, resize_into
 from .errors import DataError
 from .imageset import Images, ImageSet, Triple
 from .listing import Listing, hold_out, list_classes, list_tiny_imagenet
@@ -40,8 +42,8 @@ def load(
     """Load one split, `train` or `test`, of a named data set below `root`, or of a folder of images.
 
     A folder has one sub-folder per class; or sub-folders `train` and `test` (or `val`) that have; or no test part, when
-    `holdout` says what share of each class to hold out. `size` brings images to size × size pixels. Image files are
-    decoded once, with `progress` called on the way, and kept in the folder `cache`, or beside the data.
+    `holdout` says what share of each class to hold out. `size` brings images to size × size pixels. Images are decoded
+    and resized once, with `progress` called on the way, and kept in the folder `cache`, or beside the data.
 
     >>> load("glyphs", split="valid")
     Traceback (most recent call last):
@@ -60,11 +62,20 @@ def load(
     source = find_source(text)
     if holdout is not None:
         raise ValueError(f"{text} has a test split of its own; holdout= is for folders")
+    folder = None if root is None else data_folder(root)
     if text == "glyphs":
-        return _glyphs(split, size, store or (None if root is None else Path(root).expanduser() / CACHE), progress)
-    if root is None:
+        return _glyphs(split, size, store or (None if folder is None else folder / CACHE), progress)
+    if folder is None:
         raise ValueError(f"{text} needs root=, the folder that holds {source.folder}; only glyphs needs no files")
-    return _named(source, Path(root).expanduser(), split, size, store, progress)
+    return _named(source, folder, split, size, store, progress)
+
+
+def data_folder(root: str | os.PathLike[str]) -> Path:
+    """The folder that holds data sets, whether it is there or not; a file is refused."""
+    folder = Path(root).expanduser()
+    if os.path.exists(folder) and not os.path.isdir(folder):
+        raise ValueError(f"the data folder {os.fspath(root)!r} is a file; name the folder that holds the data sets")
+    return folder
 
 
 def find(source: Source, root: Path) -> Path | None:
@@ -88,14 +99,11 @@ def _named(
     elif source.name == "imagenet-r":
         parts = {one: partial(hold_out, list_classes(folder), one, HELD_OUT) for one in SPLITS}
     elif is_published(folder, source):
-        if size not in (None, 32):
-            raise ValueError(
-                f"{source.name} has images of 32×32, and its published files are not resized, got size={size}"
-            )
         images, labels, classes = read_cifar(folder, source, split)
         assert source.mean is not None
         assert source.std is not None
-        return ImageSet(images, labels, classes, source.name, source.mean, source.std, split)
+        found = ImageSet(images, labels, classes, source.name, source.mean, source.std, split)
+        return _resized(found, size, cache or folder / CACHE, progress)
     else:
         parts = _parts(folder, str(folder), None)
         if "test" not in parts:
@@ -171,9 +179,20 @@ def _decoded(
     return ImageSet(images, listing.labels, listing.classes, name, *normal, split)
 
 
+def _resized(found: ImageSet, size: int | None, store: Path, progress: Progress | None) -> ImageSet:
+    """The set with its images brought to size × size pixels, kept like decoded ones; itself when they are that size."""
+    if size in (None, found.images.shape[1]):
+        return found
+    made_from = {"size": size, "pixels": hashlib.sha256(found.images.data).hexdigest()}
+
+    def fill(images: Images) -> None:
+        resize_into(images, found.images, progress)
+
+    images, _ = kept(store, f"{found.name}-{found.split}-{size}", made_from, (len(found), size, size, 3), fill)
+    return replace(found, images=images)
+
+
 def _glyphs(split: str, size: int | None, store: Path | None, progress: Progress | None) -> ImageSet:
-    if size not in (None, glyphs.SIDE):
-        raise ValueError(f"glyphs has images of {glyphs.SIDE}×{glyphs.SIDE}, got size={size}")
     source = find_source("glyphs")
     count = {"train": source.train, "test": source.test}[split]
     assert count is not None
@@ -194,4 +213,5 @@ def _glyphs(split: str, size: int | None, store: Path | None, progress: Progress
             raise
         images = np.empty(shape, np.uint8)  # nowhere to keep them: they take seconds to draw
         fill(images)
-    return ImageSet(images, labels, glyphs.NAMES, "glyphs", glyphs.MEAN, glyphs.STD, split)
+    found = ImageSet(images, labels, glyphs.NAMES, "glyphs", glyphs.MEAN, glyphs.STD, split)
+    return _resized(found, size, store or user_folder(), progress)
