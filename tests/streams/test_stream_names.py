@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,10 @@ def test_tails_are_written_as_they_are_read(imbalance: float) -> None:
         ("GLYPHS-BALANCED", "did you mean 'glyphs-balanced'?"),
         ("tiny_imagenet-lt100", "did you mean 'tinyimagenet-lt100'?"),
         ("nowhere/images", "did you mean 'nowhere/images-balanced'?"),
-        ("", "did you mean"),
+        ("", "unknown stream '': a stream is named <dataset>-balanced or"),
+        ("mnist", "unknown stream 'mnist': a stream is named <dataset>-balanced or"),
+        ("mnist-lt10", "unknown stream 'mnist-lt10': a stream is named"),
+        ("cifr100-ltmany", "did you mean 'cifar100-lt10'?"),
         ("cifar100-lt0.5", "must be 1 or more, got 0.5"),
         ("cifar100-lt-5", "must be 1 or more, got -5"),
         ("cifar100-lt", "ends in 'lt'"),
@@ -55,6 +59,15 @@ def test_a_wrong_name_is_answered_by_a_sentence(name: str, said: str) -> None:
     with pytest.raises(ValueError, match=re.escape(said)) as caught:
         label_stream(name)
     assert (name[:-5] if name.startswith("nowhere") else name) in str(caught.value)
+
+
+def test_a_file_is_called_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("pictures.zip").write_text("")
+    with pytest.raises(ValueError, match=r"unknown stream 'pictures.zip': a stream is named"):
+        label_stream("pictures.zip")
+    with pytest.raises(ValueError, match=r"'pictures.zip' is a file; a data set is a known name, or a folder of class"):
+        label_stream("pictures.zip-lt10")
 
 
 @pytest.mark.parametrize(

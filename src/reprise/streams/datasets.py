@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 _NAME = re.compile(r"(?P<dataset>.+)-(?P<tail>balanced|lt.*)")
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
-_USUAL_TAILS = ("balanced", "lt10", "lt100")
 
 
 @dataclass(frozen=True)
@@ -35,11 +34,11 @@ DATASETS: dict[str, Dataset] = {
 
 
 def looks_like_path(dataset: str) -> bool:
-    """Whether a data set's name means a folder: it is not a known name, and is a path or an existing folder."""
+    """Whether a data set's name means a folder: it is not a known name, and is a path or something that is there."""
     if dataset in DATASETS:
         return False
     separators = [separator for separator in (os.sep, os.altsep) if separator]
-    return any(separator in dataset for separator in separators) or os.path.isdir(os.path.expanduser(dataset))
+    return any(separator in dataset for separator in separators) or os.path.exists(os.path.expanduser(dataset))
 
 
 def parse_name(name: str) -> tuple[str, float]:
@@ -78,14 +77,26 @@ def _factor(text: str, name: str) -> float:
     return factor
 
 
+def nearest_dataset(name: str) -> str | None:
+    """The known data set whose name is near to this one, if there is one.
+
+    >>> nearest_dataset("cifr"), nearest_dataset("mnist")
+    ('cifar10', None)
+    """
+    return next(iter(difflib.get_close_matches(name.lower(), DATASETS, n=1)), None)
+
+
 def _unknown(name: str) -> str:
-    known = [f"{dataset}-{tail}" for dataset in DATASETS for tail in _USUAL_TAILS]
-    if name in DATASETS or looks_like_path(name):  # only the ending is missing
-        nearest = f"{name}-balanced"
-    else:
-        nearest = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.0)[0]
+    match = _NAME.fullmatch(name.lower())
+    dataset, tail = (match["dataset"], match["tail"]) if match else (name, "")
+    near = nearest_dataset(dataset)
+    if name in DATASETS or (looks_like_path(name) and not os.path.isfile(os.path.expanduser(name))):
+        near, tail = name, "balanced"  # only the ending is missing
+    elif tail != "balanced" and not _NUMBER.fullmatch(tail[2:]):
+        tail = "lt10"
+    hint = ": a" if near is None else f", did you mean {near + '-' + tail!r}? A"
     return (
-        f"unknown stream {name!r}, did you mean {nearest!r}? A stream is named <dataset>-balanced or "
-        f"<dataset>-lt<factor>, where <dataset> is one of {', '.join(DATASETS)}, "
+        f"unknown stream {name!r}{hint} stream is named "
+        f"<dataset>-balanced or <dataset>-lt<factor>, where <dataset> is one of {', '.join(DATASETS)}, "
         "or a folder with one sub-folder per class"
     )

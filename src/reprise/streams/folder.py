@@ -26,6 +26,8 @@ def list_folder(path: str) -> ImageFolder:
     Names that begin with a dot are left out, and so are files beside the class folders.
     """
     root = os.path.expanduser(path)
+    if os.path.isfile(root):
+        raise ValueError(f"{path!r} is a file; a data set is a known name, or a folder of class folders")
     if not os.path.isdir(root):
         raise ValueError(f"there is no folder {path!r}; a data set is a known name, or a folder of class folders")
     classes = _visible(root, folders=True)
