@@ -8,6 +8,7 @@ import shutil
 import tarfile
 import zipfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
@@ -15,6 +16,7 @@ from .errors import DataError
 
 PIECE = 1 << 20
 MOST_FILES = 500_000
+ENCRYPTED = 0x1 | 0x40  # flags of an entry of a zip: with a password, or strongly
 
 
 def unpack(
@@ -34,14 +36,14 @@ def unpack(
             left = limit
             for number, (name, file, whole) in enumerate(_entries(archive)):
                 place = scratch.joinpath(*_parts(archive, name, folder))
+                if number >= MOST_FILES:
+                    raise DataError(f"{archive} is refused: it holds more than {MOST_FILES:,} files")
                 if file is None:
                     place.mkdir(parents=True, exist_ok=True)
                     continue
-                if number >= MOST_FILES:
-                    raise DataError(f"{archive} is refused: it holds more than {MOST_FILES:,} files")
                 place.parent.mkdir(parents=True, exist_ok=True)
                 with file, open(place, "xb") as copy:
-                    while piece := file.read(PIECE):
+                    while piece := _piece(archive, file):
                         left -= len(piece)
                         if left < 0:
                             raise DataError(f"{archive} is refused: it unpacks to more than {limit:,} bytes")
@@ -53,27 +55,54 @@ def unpack(
             os.replace(scratch / folder, target)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
-    except (tarfile.TarError, zipfile.BadZipFile, EOFError) as error:
-        raise DataError(f"{archive} is damaged: {error}") from error
     except FileExistsError as error:
-        raise DataError(f"{archive} is refused: it holds {error.filename} twice") from error
+        twice = os.path.relpath(error.filename, scratch)
+        raise DataError(f"{archive} is refused: it holds {twice} twice") from error
     except OSError as error:
         raise DataError(f"cannot unpack {archive} into {into}: {error.strerror or error}") from error
     return target
 
 
+@contextmanager
+def _reading(archive: Path) -> Iterator[None]:
+    """Makes a sentence of what goes wrong while an archive is read: a damaged one can fail in any way at all."""
+    try:
+        yield
+    except DataError:
+        raise
+    except NotImplementedError as error:  # by zipfile, of a method of packing; not every Python has all of them
+        raise DataError(f"{archive} cannot be unpacked by this Python: {_sentence(error)}") from error
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno is not None:  # the disk's fault
+            raise
+        raise DataError(f"{archive} is damaged: {_sentence(error)}") from error
+
+
+def _piece(archive: Path, file: IO[bytes]) -> bytes:
+    with _reading(archive):
+        return file.read(PIECE)
+
+
 def _entries(archive: Path) -> Iterator[tuple[str, IO[bytes] | None, int]]:
     """Of each entry: its name, its content (None: a folder), and how many entries there are (0: not known)."""
-    if zipfile.is_zipfile(archive):
-        with zipfile.ZipFile(archive) as packed:
-            entries = packed.infolist()
-            for entry in entries:
-                kind = entry.external_attr >> 16 & 0o170000  # the Unix file type, 0 when it was not written down
-                if kind not in (0, 0o100000, 0o040000):
-                    raise _refused(archive, entry.filename)
-                # The original name: ZipFile itself would mend or cut some names, and they must be refused.
-                yield entry.orig_filename, None if entry.is_dir() else packed.open(entry), len(entries)
-        return
+    with _reading(archive):
+        yield from _zip_entries(archive) if zipfile.is_zipfile(archive) else _tar_entries(archive)
+
+
+def _zip_entries(archive: Path) -> Iterator[tuple[str, IO[bytes] | None, int]]:
+    with zipfile.ZipFile(archive) as packed:
+        entries = packed.infolist()
+        for entry in entries:
+            kind = entry.external_attr >> 16 & 0o170000  # the Unix file type, 0 when it was not written down
+            if kind not in (0, 0o100000, 0o040000):
+                raise _refused(archive, entry.filename)
+            if entry.flag_bits & ENCRYPTED:
+                raise DataError(f"{archive} is refused: its entry {entry.filename!r} is encrypted")
+            # The original name: ZipFile itself would mend or cut some names, and they must be refused.
+            yield entry.orig_filename, None if entry.is_dir() else packed.open(entry), len(entries)
+
+
+def _tar_entries(archive: Path) -> Iterator[tuple[str, IO[bytes] | None, int]]:
     with tarfile.open(archive) as tape:
         for member in tape:
             if member.isdir():
@@ -98,3 +127,8 @@ def _parts(archive: Path, name: str, folder: str) -> list[str]:
 
 def _refused(archive: Path, name: str) -> DataError:
     return DataError(f"{archive} is refused: its entry {name!r} is a link or a device, not a file")
+
+
+def _sentence(error: Exception) -> str:
+    said = str(error).rstrip(".")
+    return said[:1].lower() + said[1:] if said else type(error).__name__

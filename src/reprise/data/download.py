@@ -5,20 +5,24 @@ from __future__ import annotations
 import hashlib
 import http.client
 import os
-import ssl
+import re
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from time import sleep
+from typing import Any
 
 from .archive import unpack
 from .errors import DataError
-from .loading import find
+from .loading import data_folder, find
 from .sources import Source, find_source
 
 PIECE = 1 << 18
 PATIENCE = 30.0  # seconds without a byte
-TRIES = 3  # in a row without a byte gained
+TRIES = 4  # in a row without a byte gained
+PAUSES = 0.5, 10.0  # seconds between two requests: the first time, and at most, when little is gained by each
 
 Progress = Callable[[str, int, int], None]
 """Called with what is being done, how much of it is done, and how much there is (0: not known)."""
@@ -28,25 +32,25 @@ def fetch(name: str, root: str | os.PathLike[str], *, url: str | None = None, pr
     """Bring a data set into the folder `root` and return its own folder there.
 
     A folder that is there is left as it is. An archive that already lies in `root` is used; `url` names a mirror.
-    Either way the archive's checksum must be the published one. A transfer that stopped goes on where it stopped when
-    fetched again.
+    Either way the archive's checksum must be the published one, and no more than its published size is fetched. A
+    transfer that stopped goes on where it stopped when fetched again.
     """
     source = find_source(name)
     if not source.url:
         raise ValueError(f"{name} is drawn when it is used: there is nothing to fetch")
-    folder = Path(root).expanduser()
+    folder = data_folder(root)
     if (there := find(source, folder)) is not None:
         return there
     archive = folder / source.archive
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        if not archive.is_file():
+        if archive.is_file():
+            if (found := _md5(archive, progress)) != source.md5:
+                raise _other(source, archive, found, f"remove it from {folder}, and get it from {source.url}")
+        else:
             part = archive.with_name(archive.name + ".part")
             _download(source, url or source.url, part, folder, progress)
-            _verify(source, part, folder, progress)
             os.replace(part, archive)
-        else:
-            _verify(source, archive, folder, progress)
     except OSError as error:
         raise DataError(f"cannot write {archive}: {error.strerror or error}") from error
     say = None if progress is None else lambda done, whole: progress("unpacking", done, whole)
@@ -54,67 +58,126 @@ def fetch(name: str, root: str | os.PathLike[str], *, url: str | None = None, pr
 
 
 def _download(source: Source, url: str, part: Path, folder: Path, progress: Progress | None) -> None:
-    """Bring the whole of `url` into the file `part`, going on from what it already holds."""
-    failed = 0
+    """Bring the archive into the file `part`, going on from what it already holds, until its checksum is right.
+
+    A part left by an earlier call may be of another file: then it is removed, and all of it is fetched.
+    """
+    inherited, failed, pause = part.exists(), 0, 0.0
     while True:
-        before = part.stat().st_size if part.exists() else 0
+        before, whole, why = _bytes(part), False, "the connection closed early"
         try:
-            if _transfer(url, part, before, progress):
-                return
-            why = "the connection closed early"
+            whole = before >= source.size or _transfer(source, url, part, before, progress)
         except urllib.error.HTTPError as error:
-            if error.code == 416 and before:  # what is here reaches past the end: begin again
-                part.unlink()
-                continue
-            raise _unreachable(source, url, f"the server answers {error.code} {error.reason}", folder) from error
-        except (urllib.error.URLError, http.client.HTTPException, ssl.SSLError, TimeoutError, ConnectionError) as error:
+            if error.code != 416 or not before:
+                raise _unreachable(source, url, f"the server answers {error.code} {error.reason}", folder) from error
+            whole = True  # nothing follows what is here
+        except (urllib.error.URLError, http.client.HTTPException) as error:
             why = str(getattr(error, "reason", error) or type(error).__name__)
-        gained = (part.stat().st_size if part.exists() else 0) > before
-        failed = 0 if gained else failed + 1
+        gained = _bytes(part) - before
+        failed = 0 if gained > 0 else failed + 1
+        if whole or (before and failed == TRIES):  # without a word from the server, what is here may be all there is
+            if (found := _md5(part, progress)) == source.md5:
+                return
+            if whole:
+                problem = _other(source, part, found, "it was removed, fetch it again")
+                part.unlink()
+                if not inherited:
+                    raise problem
+                inherited, failed = False, 0
+                continue
         if failed >= TRIES:
             raise _unreachable(source, url, why, folder)
+        pause = min(2 * pause, PAUSES[1]) if pause and gained < PIECE else PAUSES[0]
+        sleep(pause)
 
 
-def _transfer(url: str, part: Path, start: int, progress: Progress | None) -> bool:
+def _transfer(source: Source, url: str, part: Path, start: int, progress: Progress | None) -> bool:
     """One request from byte `start` on; whether the file is whole after it."""
-    request = urllib.request.Request(url, headers={"User-Agent": "reprise", "Accept-Encoding": "identity"})
+    headers = {"User-Agent": "reprise", "Accept-Encoding": "identity"}
     if start:
-        request.add_header("Range", f"bytes={start}-")
-    with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
-        goes_on = answer.status == 206 and answer.headers.get("Content-Range", "").startswith(f"bytes {start}-")
-        if answer.status == 206 and not goes_on:
-            raise http.client.HTTPException("the server sent another part than was asked for")
-        done = start if goes_on else 0  # a server that knows no ranges sends all of it again
-        length = answer.headers.get("Content-Length")
-        whole = done + int(length) if length else 0
-        with open(part, "ab" if goes_on else "wb") as file:
-            while piece := answer.read(PIECE):
+        headers["Range"] = f"bytes={start}-"
+    with _ask(url, headers) as answer:
+        done, whole = _extent(answer, start)
+        if whole > source.size:
+            raise _too_long(source, url, f"offers {whole:,}")
+        if whole and whole < start:
+            raise http.client.HTTPException(f"the server offers {whole:,} bytes, and {start:,} are here already")
+        with open(part, "r+b" if start else "wb") as file:
+            file.seek(done)  # a server that knows no ranges sends all of it again, over what is here
+            while piece := _read(answer, min(PIECE, source.size + 1 - done)):
                 file.write(piece)
                 done += len(piece)
                 if progress is not None:
-                    progress("fetching", done, whole)
-    return not whole or done >= whole
+                    progress("fetching", done, whole or source.size)
+    if done > source.size:
+        part.unlink()
+        raise _too_long(source, url, "goes on after them")
+    return done == (whole or source.size)
 
 
-def _verify(source: Source, path: Path, folder: Path, progress: Progress | None) -> None:
-    """Compare the file's checksum with the published one; a fetched file with a wrong one is removed."""
-    total, whole, digest = 0, path.stat().st_size, hashlib.md5(usedforsecurity=False)
+def _ask(url: str, headers: dict[str, str]) -> Any:
+    try:
+        with _network():
+            return urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=PATIENCE)
+    except (http.client.InvalidURL, ValueError) as error:
+        raise ValueError(f"{url!r} is not an address that can be asked for: {error}") from error
+
+
+def _read(answer: Any, most: int) -> bytes:
+    with _network():
+        piece: bytes = answer.read1(most)  # what has come, so that nothing is lost when the connection ends
+    return piece
+
+
+@contextmanager
+def _network() -> Iterator[None]:
+    """Tells the network's errors from those of the disk."""
+    try:
+        yield
+    except urllib.error.URLError:
+        raise
+    except OSError as error:
+        raise urllib.error.URLError(error) from error
+
+
+def _extent(answer: Any, start: int) -> tuple[int, int]:
+    """The byte of the file with which an answer begins, and how many bytes the whole file has (0: not said)."""
+    length, span = answer.headers.get("Content-Length", "0").strip(), answer.headers.get("Content-Range", "")
+    if not re.fullmatch("[0-9]{1,18}", length):
+        raise http.client.HTTPException(f"the server gives {length[:40]!r} as the length of its answer")
+    if answer.status != 206:
+        return 0, int(length)
+    if not span.startswith(f"bytes {start}-"):
+        raise http.client.HTTPException("the server sent another part than was asked for")
+    total = re.search("/([0-9]{1,18})$", span)
+    return start, int(total[1]) if total else start + int(length) if int(length) else 0
+
+
+def _bytes(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+def _md5(path: Path, progress: Progress | None) -> str:
+    total, whole, digest = 0, _bytes(path), hashlib.md5(usedforsecurity=False)
     with open(path, "rb") as file:
         while piece := file.read(1 << 20):
             digest.update(piece)
             total += len(piece)
             if progress is not None:
                 progress("checking", total, whole)
-    if digest.hexdigest() == source.md5:
-        return
-    fetched = path.suffix == ".part"
-    if fetched:
-        path.unlink()
-    raise DataError(
-        f"{path.name.removesuffix('.part')} is not the published file: its MD5 is {digest.hexdigest()} instead of "
-        f"{source.md5}; "
-        + ("it was removed, fetch it again" if fetched else f"remove it from {folder}, and get it from {source.url}")
+    return digest.hexdigest()
+
+
+def _other(source: Source, path: Path, found: str, advice: str) -> DataError:
+    size = _bytes(path)
+    length = "" if size == source.size else f", and it has {size:,} bytes instead of {source.size:,}"
+    return DataError(
+        f"{source.archive} is not the published file: its MD5 is {found} instead of {source.md5}{length}; {advice}"
     )
+
+
+def _too_long(source: Source, url: str, what: str) -> DataError:
+    return DataError(f"{url} is not the published {source.archive} of {source.size:,} bytes: it {what}")
 
 
 def _unreachable(source: Source, url: str, why: str, folder: Path) -> DataError:

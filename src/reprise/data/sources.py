@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from dataclasses import dataclass
+
+from reprise.streams.datasets import nearest_dataset
 
 from .imageset import Triple
 
@@ -25,6 +26,8 @@ class Source:
     folder: str = ""
     url: str = ""
     md5: str = ""
+    size: int = 0
+    """The bytes of the archive as published: no more are fetched. Its checksum decides whether it is the right one."""
     limit: int = 0
     """The most bytes that the archive may unpack to."""
     mean: Triple | None = None
@@ -61,6 +64,7 @@ SOURCES: dict[str, Source] = {
             "cifar-10-batches-py",
             "https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz",
             "c58f30108f718f92721af3b95e74349a",
+            170_498_071,
             GIB,
             (0.49139968, 0.48215841, 0.44653091),
             (0.24703223, 0.24348513, 0.26158784),
@@ -77,6 +81,7 @@ SOURCES: dict[str, Source] = {
             "cifar-100-python",
             "https://www.cs.toronto.edu/~kriz/cifar-100-python.tar.gz",
             "eb9058c3a382ffc7106e4002c42a8d85",
+            169_001_437,
             GIB,
             (0.50707516, 0.48654887, 0.44091784),
             (0.26733429, 0.25643846, 0.27615047),
@@ -93,6 +98,7 @@ SOURCES: dict[str, Source] = {
             "tiny-imagenet-200",
             "https://cs231n.stanford.edu/tiny-imagenet-200.zip",
             "90528d7ca1a48142e341f4ef8d21d0de",
+            248_100_043,
             2 * GIB,
             (0.4802, 0.4481, 0.3975),
             (0.2770, 0.2691, 0.2821),
@@ -108,6 +114,7 @@ SOURCES: dict[str, Source] = {
             "imagenet-r",
             "https://people.eecs.berkeley.edu/~hendrycks/imagenet-r.tar",
             "a61312130a589d0ca1a8fca1f2bd3337",
+            2_191_079_936,
             8 * GIB,
         ),
         Source("glyphs", 100, 50_000, 10_000, 32, "drawn by Reprise itself", "Apache-2.0, as Reprise"),
@@ -116,8 +123,9 @@ SOURCES: dict[str, Source] = {
 
 
 def find_source(name: str) -> Source:
-    """The data set of that name, or an error that names the nearest one."""
+    """The data set of that name, or an error that names the nearest one, if any is near."""
     if name not in SOURCES:
-        near = difflib.get_close_matches(name.lower(), SOURCES, n=1, cutoff=0.0)[0]
-        raise ValueError(f"unknown data set {name!r}, did you mean {near!r}? Known are {', '.join(SOURCES)}")
+        near = nearest_dataset(name)
+        hint = ": known" if near is None else f", did you mean {near!r}? Known"
+        raise ValueError(f"unknown data set {name!r}{hint} are {', '.join(SOURCES)}")
     return SOURCES[name]
