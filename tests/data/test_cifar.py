@@ -75,7 +75,14 @@ def test_other_arrays_are_refused(cifar100: Path) -> None:
         load("cifar100", cifar100)
 
 
-PIXELS = np.zeros((2, 3072), np.uint8)
+class Bare:
+    """Pickled as an array whose state is never set."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return PIXELS.__reduce__()[:2]
+
+
+PIXELS, NEVER_BUILT = np.zeros((2, 3072), np.uint8), Bare()
 
 
 @pytest.mark.parametrize(
@@ -86,6 +93,14 @@ PIXELS = np.zeros((2, 3072), np.uint8)
         ({b"data": PIXELS[:, :9], b"fine_labels": [0, 1]}, r"its images have shape \(2, 9\) instead of N×3072"),
         ({b"data": PIXELS}, "it has no entry 'fine_labels'"),
         ([1, 2], "it does not hold a dictionary"),
+        ({b"data": NEVER_BUILT, b"fine_labels": [0, 1]}, "its entry 'data' is not an array of pixels"),
+        ({b"data": 5, b"fine_labels": [0, 1]}, "its entry 'data' is not an array of pixels"),
+        ({b"data": [PIXELS], b"fine_labels": [0, 1]}, "its entry 'data' is not an array of pixels"),
+        ({b"data": PIXELS[:0], b"fine_labels": []}, r"its images have shape \(0, 3072\) instead of N×3072"),
+        ({b"data": PIXELS, b"fine_labels": 5}, "it has 2 images but no labels"),
+        ({b"data": PIXELS, b"fine_labels": [0, b"1"]}, "its labels are not all whole numbers from 0 to 2"),
+        ({(b"data",): PIXELS, b"fine_labels": [0, 1]}, "it has no entry 'data'"),
+        ({5: PIXELS, b"fine_labels": [0, 1]}, "it has no entry 'data'"),
     ],
 )
 def test_wrong_contents_are_named(cifar100: Path, batch: object, said: str) -> None:
@@ -94,6 +109,24 @@ def test_wrong_contents_are_named(cifar100: Path, batch: object, said: str) -> N
         DataError, match=rf"cifar-100-python.train is damaged: {said}; remove the folder .*cifar-100-python, then run"
     ):
         load("cifar100", cifar100)
+
+
+@pytest.mark.parametrize(
+    "names", [5, b"abc", {b"apple": 1}, [], [b"apple"], [b"apple", 5], None, [NEVER_BUILT, NEVER_BUILT]]
+)
+def test_wrong_names_are_named(cifar100: Path, names: object) -> None:
+    (cifar100 / "cifar-100-python" / "meta").write_bytes(published({b"fine_label_names": names}))
+    said = r"meta is damaged: its entry 'fine_label_names' is not a list of two class names or more; remove the folder"
+    with pytest.raises(DataError, match=said):
+        load("cifar100", cifar100)
+
+
+def test_a_pickle_cannot_change_its_reader(cifar100: Path) -> None:
+    for name in (b"cnumpy.core.multiarray\n_reconstruct\n", b"cnumpy\ndtype\n", b"cnumpy\nndarray\n"):
+        (cifar100 / "cifar-100-python" / "test").write_bytes(b"\x80\x02" + name + b"}X\x04\0\0\0codeK\x01sb.")
+        with pytest.raises(DataError, match="test is damaged: it breaks off or holds nonsense"):
+            load("cifar100", cifar100, "test")
+    assert len(load("cifar100", cifar100)) == 6
 
 
 def test_a_truncated_file_is_named(cifar100: Path) -> None:

@@ -22,6 +22,7 @@ def test_list(cifar100: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert list(rows) == list(SOURCES)
     assert [name for name, row in rows.items() if row["present"]] == ["cifar100", "glyphs"]
     assert rows["cifar10"]["md5"] == "c58f30108f718f92721af3b95e74349a"
+    assert (rows["cifar10"]["bytes"], rows["glyphs"]["bytes"]) == (170_498_071, None)
 
 
 def test_check(cifar100: Path, small: Callable[..., None], capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -39,8 +40,38 @@ def test_what_is_there_is_not_fetched(cifar100: Path, capsys: pytest.CaptureFixt
 
 
 @pytest.mark.parametrize(
+    "words",
+    [
+        "data list --data",
+        "data fetch cifar100 --data",
+        "data check cifar100 --data",
+        "data check glyphs --data",
+        "train --dataset cifar100 --data",
+        "train --dataset glyphs --data",
+    ],
+)
+def test_a_file_is_no_data_folder(words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "cifar.tar.gz"
+    file.write_text("")
+    assert main([*words.split(), str(file)]) == 2
+    said = capsys.readouterr().err
+    assert said == f"reprise: the data folder {str(file)!r} is a file; name the folder that holds the data sets\n"
+
+
+@pytest.mark.parametrize("words", ["train --dataset", "audit --retrieval rpr --stream"])
+def test_a_file_is_no_data_set(words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "pictures.zip"
+    file.write_text("")
+    name = f"{file}-balanced" if "audit" in words else str(file)
+    assert main([*words.split(), name]) == 2
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said == f"reprise: {str(file)!r} is a file; a data set is a known name, or a folder of class folders"
+
+
+@pytest.mark.parametrize(
     ("words", "status", "said"),
     [
+        ("fetch mnist --data x", 2, "unknown data set 'mnist': known are cifar10, cifar100, tinyimagenet,"),
         ("fetch cifr --data x", 2, "unknown data set 'cifr', did you mean 'cifar10'?"),
         ("fetch glyphs --data x", 2, "there is nothing to fetch"),
         ("fetch cifar10 --data x --url ftp://x", 2, "--url must begin with https:// or http://, got 'ftp://x'"),

@@ -23,7 +23,9 @@ def test_figures_on_the_page() -> None:
             shown = [" ".join(f"{value:.{digits}f}"[1:] for value in values) for values in (mean, std)]
             assert " / ".join(shown) in text
         if source.url:
-            assert f"| `{source.name}` | `{source.folder}` | `{source.archive}` | {source.md5} |" in text
+            assert (
+                f"| `{source.name}` | `{source.folder}` | `{source.archive}` | {source.md5} | {source.size:,} |" in text
+            )
 
 
 def test_contact_sheet() -> None:

@@ -50,6 +50,7 @@ class DataList:
                 "licence": source.licence,
                 "archive": source.url or None,
                 "md5": source.md5 or None,
+                "bytes": source.size or None,
                 "present": present(source, self.data),
             }
             for source in SOURCES.values()

@@ -172,11 +172,14 @@ class Train:
     def _check(self, config: TrainRun) -> None:
         """What can be known to be wrong before any image is read."""
         from reprise.data import find_source
+        from reprise.data.loading import data_folder
         from reprise.specs import whole
         from reprise.streams.datasets import looks_like_path
 
         with request():
             whole(self.checkpoint_every, "--checkpoint-every", 0)
+            if self.data is not None:
+                data_folder(self.data)
             if not looks_like_path(config.dataset):
                 source = find_source(config.dataset)
                 if source.url and self.data is None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from .errors import DataError
 from .imageset import Triple, channel_statistics
-from .loading import find, load
+from .loading import data_folder, find, load
 from .sources import Source, find_source
 
 CLOSE = 2e-6  # the published constants have eight digits
@@ -30,7 +29,8 @@ class Checked:
 
 def present(source: Source, root: str | os.PathLike[str]) -> bool:
     """Whether a data set's folder is below `root`; its files are not looked at."""
-    return source.name == "glyphs" or find(source, Path(root).expanduser()) is not None
+    folder = data_folder(root)
+    return source.name == "glyphs" or find(source, folder) is not None
 
 
 def check(

@@ -29,16 +29,19 @@ class _Kind:
     """Stands for `numpy.dtype`."""
 
     def __init__(self, code: object, *_: object) -> None:
-        self.code = code.decode("latin-1") if isinstance(code, bytes) else code
+        self.code = _text(code) if isinstance(code, (bytes, str)) else ""
 
     def __setstate__(self, state: object) -> None:
         """Byte order and the like say nothing about single bytes."""
 
 
 class _Array:
-    """Stands for `numpy.ndarray`; only arrays of bytes are made."""
+    """Stands for `numpy.ndarray`, and for the function that makes one; only arrays of bytes are made."""
 
-    pixels: Images
+    pixels: Images | None = None
+
+    def __init__(self, *_: object) -> None:
+        """Empty until its state is set."""
 
     def __setstate__(self, state: Any) -> None:
         _, shape, kind, fortran, raw = state
@@ -47,15 +50,11 @@ class _Array:
         self.pixels = np.frombuffer(raw, np.uint8).reshape(shape, order="F" if fortran else "C")
 
 
-def _reconstruct(*_: object) -> _Array:
-    return _Array()
-
-
 _ALLOWED = {
     ("numpy", "dtype"): _Kind,
     ("numpy", "ndarray"): _Array,
-    ("numpy.core.multiarray", "_reconstruct"): _reconstruct,
-    ("numpy._core.multiarray", "_reconstruct"): _reconstruct,  # the same, written by NumPy 2
+    ("numpy.core.multiarray", "_reconstruct"): _Array,
+    ("numpy._core.multiarray", "_reconstruct"): _Array,  # the same, written by NumPy 2
 }
 
 
@@ -76,14 +75,18 @@ def read_cifar(folder: Path, source: Source, split: str) -> tuple[Images, Labels
     """Images, labels and class names of one split, in the published order."""
     meta, key, names_key = _META[source.name]
     names = _entry(folder / meta, _unpickle(folder / meta, source), names_key, source)
-    classes = tuple(name.decode("latin-1") if isinstance(name, bytes) else str(name) for name in names)
+    if not isinstance(names, list) or len(names) < 2 or not all(isinstance(name, (bytes, str)) for name in names):
+        raise _damaged(folder / meta, f"its entry {names_key!r} is not a list of two class names or more", source)
+    classes = tuple(_text(name) for name in names)
     images, labels = [], []
     for part in _PARTS[source.name, split]:
         path = folder / part
         batch = _unpickle(path, source)
         data, numbers = _entry(path, batch, "data", source), _entry(path, batch, key, source)
-        pixels = data.pixels if isinstance(data, _Array) else np.empty(0, np.uint8)
-        if pixels.ndim != 2 or pixels.shape[1] != 3072:
+        pixels = data.pixels if isinstance(data, _Array) else None
+        if pixels is None:
+            raise _damaged(path, "its entry 'data' is not an array of pixels", source)
+        if pixels.ndim != 2 or pixels.shape[1] != 3072 or not len(pixels):
             raise _damaged(path, f"its images have shape {pixels.shape} instead of N×3072", source)
         if not isinstance(numbers, list) or len(numbers) != len(pixels):
             count = len(numbers) if isinstance(numbers, list) else "no"
@@ -109,7 +112,11 @@ def _unpickle(path: Path, source: Source) -> dict[str, Any]:
         raise _damaged(path, f"it breaks off or holds nonsense ({type(error).__name__})", source) from error
     if not isinstance(found, dict):
         raise _damaged(path, "it does not hold a dictionary", source)
-    return {key.decode("latin-1") if isinstance(key, bytes) else str(key): value for key, value in found.items()}
+    return {_text(key): value for key, value in found.items() if isinstance(key, (bytes, str))}
+
+
+def _text(value: bytes | str) -> str:
+    return value.decode("latin-1") if isinstance(value, bytes) else value
 
 
 def _entry(path: Path, found: dict[str, Any], key: str, source: Source) -> Any:
