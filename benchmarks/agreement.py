@@ -110,7 +110,7 @@ def compare(finals: Finals, plain: str) -> list[dict[str, Any]]:
             arms = [{seed: found[name] for seed, found in finals.get(one, {}).items()} for one in (way, plain)]
             try:
                 found = paired(*arms)
-            except ValueError as error:
+            except (ValueError, ModuleNotFoundError) as error:  # too few pairs, or no SciPy
                 print(f"{way} − {plain}, {name}: {error}")
                 continue
             means, sds = ([of(arm.values()) for arm in arms] for of in (fmean, stdev))

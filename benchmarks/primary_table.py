@@ -150,7 +150,7 @@ def _difference(rpr: Mapping[int, float], iid: Mapping[int, float]) -> str:
 
     try:
         found = paired(rpr, iid)
-    except ValueError as error:
+    except (ValueError, ModuleNotFoundError) as error:  # too few pairs, or no SciPy
         return f"none: {error}"
     missing = f"; pairs are missing, rpr being a and iid b: {found.missing}" if found.missing else ""
     interval = f"95% from {found.low:+.2f} to {found.high:+.2f}"

@@ -99,12 +99,12 @@ def test_wrong_requests(
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-@pytest.mark.parametrize(("module", "extra"), [("torch", "train"), ("safetensors", "train"), ("matplotlib", "plot")])
+@pytest.mark.parametrize(("module", "extra"), demo.NEEDED.items())
 def test_what_is_not_installed_is_named(
     module: str, extra: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = demo.find_spec
     monkeypatch.setattr(demo, "find_spec", lambda name: None if name == module else found(name))
     assert main(["demo", "--out", str(tmp_path)]) == 2
-    expected = f"demo needs {module}, which is not installed: pip install 'reprise-cl[{extra}]'"
+    expected = f"demo needs {module}, which is not installed; the extra '{extra}' brings it: pip install '.[{extra}]'"
     assert expected in capsys.readouterr().err

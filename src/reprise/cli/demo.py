@@ -20,6 +20,7 @@ from tyro.conf import arg
 from reprise.cli.errors import WrongRequest, work
 from reprise.cli.output import check_output, write_output
 from reprise.cli.progress import progress_bar
+from reprise.extras import not_installed
 
 if TYPE_CHECKING:
     from reprise.files import Record
@@ -38,6 +39,7 @@ SETTING: dict[str, Any] = {
     "replay": 4,  # of 100 classes: few come back in a step, so that it matters which
     "augment": "none",  # every glyph is drawn in a place and shape of its own already
 }
+NEEDED = {"torch": "train", "safetensors": "train", "matplotlib": "plot", "scipy": "stats"}  # and the extra of each
 MOST_WORKERS = 8  # each holds the images and a torch of its own
 
 
@@ -83,9 +85,9 @@ class Demo:
         """The folder, made; all that can be wrong with the request is found here."""
         if self.seeds < 2:
             raise WrongRequest(f"--seeds must be 2 or more, got {self.seeds}: an interval needs two pairs")
-        for module, extra in (("torch", "train"), ("safetensors", "train"), ("matplotlib", "plot")):
+        for module, extra in NEEDED.items():
             if find_spec(module) is None:
-                raise WrongRequest(f"demo needs {module}, which is not installed: pip install 'reprise-cl[{extra}]'")
+                raise WrongRequest(not_installed(f"demo needs {module}", extra))
         folder = Path(self.out)
         try:
             folder.mkdir(parents=True, exist_ok=True)

@@ -1,17 +1,31 @@
-"""Statistics of pairs: the mean difference of two arms over seeds, its Student-t interval, and Holm's correction."""
+"""Statistics of pairs: the mean difference of two arms over seeds, its Student-t interval, and Holm's correction.
+
+Needs SciPy, which comes with the extra `stats`.
+"""
 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
-from typing import TypeVar
+from typing import Any, TypeVar
+
+from reprise.extras import not_installed
 
 Key = TypeVar("Key", bound=Hashable)
 
 MATERIAL = 0.02
 """A relative effect beyond this, with an interval that excludes 0, is called material."""
+ROUNDING = 2.0**-50
+"""How much of its size a value may owe to rounding: eight times what one operation on floats may round off.
+
+So a difference a − b is known to within 2⁻⁵⁰ (|a| + |b|), and differences are equal if one number lies that near to
+all of them: 0.3 − 0.1 and 0.4 − 0.2 are, 0.3 − 0.1 and 0.4 − 0.2000000000001 are not.
+"""
+
+_LARGEST = 1e290  # so that neither differences nor their sums can be infinite
 
 
 @dataclass(frozen=True)
@@ -23,11 +37,11 @@ class Paired:
     mean: float
     """Mean of the differences a − b."""
     sd: float
-    """Their standard deviation, with n − 1 below the line."""
+    """Their standard deviation, with n − 1 below the line; 0 where all are equal but for rounding."""
     t: float | None
-    """Mean over its standard error; None where all differences are equal."""
+    """Mean over its standard error; None where all differences are equal but for rounding."""
     p: float
-    """Two-sided probability of such a t by chance; where all differences are equal, 1 if they are 0 and 0 if not."""
+    """Two-sided probability of such a t by chance; where there is no t, 1 if all differences are 0 and 0 if not."""
     low: float
     """Lower end of the interval."""
     high: float
@@ -35,9 +49,9 @@ class Paired:
     confidence: float
     """How often such intervals hold the true mean."""
     positive: int
-    """Pairs whose difference is above 0."""
+    """Pairs whose difference is above 0, by more than rounding."""
     relative: float | None
-    """The mean difference over the mean of b; None where that mean is 0."""
+    """The mean difference over the mean of b; None where that mean is 0 but for rounding."""
     without_a: tuple[Hashable, ...]
     """Keys of b that have no value in a: pairs that are missing."""
     without_b: tuple[Hashable, ...]
@@ -78,11 +92,20 @@ def paired(a: Mapping[Key, float | None], b: Mapping[Key, float | None], *, conf
         said = f"paired statistics need at least 2 pairs, got {len(keys)}"
         raise ValueError(f"{said}: {note}" if (note := _missing(without_a, without_b)) else said)
     differences = [first[key] - second[key] for key in keys]
-    n, mean, sd = len(keys), fmean(differences), stdev(differences)
-    error = sd / math.sqrt(n)
-    t = mean / error if error else None
-    half = t_quantile((1 + confidence) / 2, n - 1) * error
+    slack = [_slack(abs(first[key]) + abs(second[key])) for key in keys]
+    n, mean, t = len(keys), fmean(differences), None
+    # The numbers that all differences may be but for rounding, if there are any.
+    least = max(difference - much for difference, much in zip(differences, slack, strict=True))
+    most = min(difference + much for difference, much in zip(differences, slack, strict=True))
+    if least <= most:
+        mean = 0.0 if least <= 0 <= most else min(max(mean, least), most)
+        sd = half = 0.0
+    else:
+        sd = _deviation(differences)
+        error = sd / math.sqrt(n)
+        t, half = mean / error, -t_quantile((1 - confidence) / 2, n - 1) * error
     base = fmean(second[key] for key in keys)
+    size = fmean(abs(second[key]) for key in keys)
     return Paired(
         n=n,
         mean=mean,
@@ -92,8 +115,8 @@ def paired(a: Mapping[Key, float | None], b: Mapping[Key, float | None], *, conf
         low=mean - half,
         high=mean + half,
         confidence=confidence,
-        positive=sum(difference > 0 for difference in differences),
-        relative=mean / base if base else None,
+        positive=sum(difference > much for difference, much in zip(differences, slack, strict=True)),
+        relative=mean / base if abs(base) > _slack(size) else None,
         without_a=without_a,
         without_b=without_b,
     )
@@ -115,23 +138,11 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def t_cdf(t: float, df: float) -> float:
-    """The probability that Student's t with `df` degrees of freedom is at most t."""
-    tail = two_sided(t, df) / 2
-    return 1 - tail if t > 0 else tail
-
-
 def two_sided(t: float, df: float) -> float:
     """The probability that Student's t with `df` degrees of freedom is as far from 0 as t."""
-    if not df > 0 or math.isinf(df):
-        raise ValueError(f"degrees of freedom must be a number above 0, got {df!r}")
     if math.isnan(t):
         raise ValueError("t must be a number, got nan")
-    if math.isinf(t):
-        return 0.0
-    # Both shares are given, since 1 − x would lose the digits of a small one.
-    square = t * t
-    return _incomplete_beta(df / (df + square), square / (df + square), df / 2, 0.5)
+    return 2 * float(_special().stdtr(_degrees(df), -abs(t)))
 
 
 def t_quantile(probability: float, df: float) -> float:
@@ -142,47 +153,45 @@ def t_quantile(probability: float, df: float) -> float:
     """
     if not 0 < probability < 1:
         raise ValueError(f"probability must be between 0 and 1, got {probability!r}")
-    both = 2 * min(probability, 1 - probability)  # of the two tails beyond ±t
-    low, high = 0.0, 1.0
-    while two_sided(high, df) > both:
-        low, high = high, 2 * high
-    while low < (middle := (low + high) / 2) < high:  # until no number lies between
-        low, high = (middle, high) if two_sided(middle, df) > both else (low, middle)
-    return high if probability > 0.5 else -high if probability < 0.5 else 0.0
+    return float(_special().stdtrit(_degrees(df), probability))
 
 
-def _incomplete_beta(x: float, rest: float, a: float, b: float) -> float:
-    """The regularised incomplete beta function at x = 1 − rest."""
-    if x == 0 or rest == 0:
-        return float(rest == 0)
-    if x > (a + 1) / (a + b + 2):  # where the fraction converges slowly, its mirror image does not
-        return 1 - _incomplete_beta(rest, x, b, a)
-    scale = a * math.log(x) + b * math.log(rest) + math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
-    return math.exp(scale) / a * _fraction(x, a, b)
+def _degrees(df: float) -> float:
+    if not 0 < df < math.inf:
+        raise ValueError(f"degrees of freedom must be a number above 0, got {df!r}")
+    return df
 
 
-def _fraction(x: float, a: float, b: float) -> float:
-    """The function's continued fraction, front to back (Lentz's method as modified by Thompson and Barnett)."""
-    tiny = 1e-300
-    upper, lower = 1.0, 1 / ((1 - (a + b) * x / (a + 1)) or tiny)
-    value = lower
-    for m in range(1, 10_000):
-        even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
-        odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
-        for term in (even, odd):
-            upper = (1 + term / upper) or tiny
-            lower = 1 / ((1 + term * lower) or tiny)
-            value *= upper * lower
-        if abs(upper * lower - 1) < 1e-16:
-            break
-    return value
+def _special() -> Any:
+    """SciPy's distributions, or a sentence that says how to get them; `scipy.stats` has them too, and takes seconds."""
+    try:
+        import scipy.special
+    except ModuleNotFoundError as error:
+        if error.name not in ("scipy", "scipy.special"):
+            raise
+        raise ModuleNotFoundError(not_installed("paired statistics need SciPy", "stats"), name="scipy") from None
+    return scipy.special
+
+
+def _slack(size: float) -> float:
+    """What rounding may have done to a sum of values of this size; never below the least number of full precision."""
+    return ROUNDING * size + sys.float_info.min
+
+
+def _deviation(values: Sequence[float]) -> float:
+    """Their standard deviation, of any size: squares of small numbers would vanish, and of large ones overflow."""
+    exponent = math.frexp(max(map(abs, values)))[1]
+    return math.ldexp(stdev(math.ldexp(value, -exponent) for value in values), exponent)
 
 
 def _values(arm: Mapping[Key, float | None], name: str) -> dict[Key, float]:
     found = {key: float(value) for key, value in arm.items() if value is not None}
     for key, value in found.items():
-        if not math.isfinite(value):
-            raise ValueError(f"values must be finite, or None where there is none; {name} has {value} for {key!r}")
+        if not abs(value) <= _LARGEST:
+            raise ValueError(
+                f"values must be numbers up to {_LARGEST:g} in size, or None where there is none; "
+                f"{name} has {value} for {key!r}"
+            )
     return found
 
 
