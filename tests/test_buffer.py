@@ -72,7 +72,7 @@ except ModuleNotFoundError as error:
     print(error)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert "needs torch, which is not installed: pip install 'reprise-cl[train]'" in done.stdout
+    assert "needs torch, which is not installed; the extra 'train' brings it: pip install '.[train]'" in done.stdout
     with pytest.raises(AttributeError, match="no attribute 'RepleyBuffer'"):
         reprise.RepleyBuffer  # noqa: B018
 

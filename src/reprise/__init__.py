@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from reprise import audit, streams
+from reprise.extras import not_installed
 from reprise.memory import Draw, Memory
 from reprise.tape import Tape, plan
 
@@ -50,9 +51,7 @@ def _needing_torch(find: Callable[[], Any], name: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
-        raise ModuleNotFoundError(
-            f"{name} needs torch, which is not installed: pip install 'reprise-cl[train]'", name="torch"
-        ) from None
+        raise ModuleNotFoundError(not_installed(f"{name} needs torch", "train"), name="torch") from None
 
 
 def __dir__() -> list[str]:

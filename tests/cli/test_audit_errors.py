@@ -103,7 +103,8 @@ def test_pictures_need_matplotlib(
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert main([*STILL.split(), "--plot", str(tmp_path / "a.png")]) == 2
     assert capsys.readouterr().err == (
-        "reprise: --plot needs matplotlib, which is not installed: pip install 'reprise-cl[plot]'\n"
+        "reprise: --plot needs matplotlib, which is not installed; the extra 'plot' brings it: "
+        "pip install '.[plot]' in the clone\n"
     )
 
 

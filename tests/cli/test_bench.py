@@ -77,7 +77,7 @@ def test_without_torch_it_says_what_to_install(
     usual = importlib.util.find_spec
     monkeypatch.setattr("reprise.cli.bench.find_spec", lambda name: None if name == "torch" else usual(name))
     assert main(["bench"]) == 2
-    assert "pip install 'reprise-cl[train]'" in capsys.readouterr().err
+    assert "pip install '.[train]'" in capsys.readouterr().err
 
 
 def test_the_tables_are_printed(capsys: pytest.CaptureFixture[str], measured: list[dict[str, Any]]) -> None:

@@ -42,7 +42,7 @@ def timm(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_missing_timm_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "timm", None)
-    with pytest.raises(ModuleNotFoundError, match=r"'vit_tiny' comes from timm.*pip install 'reprise-cl\[vit\]'"):
+    with pytest.raises(ModuleNotFoundError, match=r"'vit_tiny' comes from timm.*pip install '\.\[vit\]'"):
         build("vit_tiny", classes=5)
 
 
@@ -93,7 +93,7 @@ def test_wrong_requests_are_sentences() -> None:
         build("vit_tiny", classes=5, width=32)
 
 
-@pytest.mark.skipif(not TIMM, reason="timm is not installed: pip install 'reprise-cl[vit]'")
+@pytest.mark.skipif(not TIMM, reason="timm is not installed: pip install '.[vit]'")
 @pytest.mark.parametrize("name", ["vit_tiny_patch16_224", "resnet10t"])
 def test_timm_itself(name: str) -> None:
     import timm

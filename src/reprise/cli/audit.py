@@ -18,6 +18,7 @@ from tyro.conf import arg
 from reprise.cli.errors import WrongRequest, request, work
 from reprise.cli.output import check_output, write_output
 from reprise.cli.progress import progress_bar
+from reprise.extras import not_installed
 
 if TYPE_CHECKING:
     from reprise.lab.audits import AuditRun
@@ -165,7 +166,7 @@ class Audit:
         if rows > MOST_PICTURES:
             raise WrongRequest(f"--plot draws at most {MOST_PICTURES} combinations, got {rows}; ask for fewer")
         if find_spec("matplotlib") is None:
-            raise WrongRequest("--plot needs matplotlib, which is not installed: pip install 'reprise-cl[plot]'")
+            raise WrongRequest(not_installed("--plot needs matplotlib", "plot"))
         check_output(self.plot, "--plot")
 
     def _draw(self, rows: list[Summary]) -> bytes:

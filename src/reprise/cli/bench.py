@@ -13,6 +13,7 @@ from tyro.conf import FlagCreatePairsOff, arg
 
 from reprise.cli.errors import WrongRequest, work
 from reprise.cli.output import check_output, write_output
+from reprise.extras import not_installed
 
 WHAT = ("fleet", "memory")
 
@@ -71,7 +72,7 @@ class Bench:
         if not self.seconds > 0:
             raise WrongRequest(f"--seconds must be above 0, got {self.seconds:g}")
         if find_spec("torch") is None:
-            raise WrongRequest("training needs torch, which is not installed: pip install 'reprise-cl[train]'")
+            raise WrongRequest(not_installed("training needs torch", "train"))
         if self.json is not None and self.json != "-":
             check_output(self.json, "--json")
 

@@ -18,6 +18,7 @@ from tyro.conf import FlagCreatePairsOff, arg
 
 from reprise.cli.errors import RunFailed, WrongRequest, request
 from reprise.cli.output import check_output, write_output
+from reprise.extras import not_installed
 
 if TYPE_CHECKING:
     from reprise.files import Record
@@ -135,7 +136,7 @@ class Train:
 
     def run(self) -> int:
         if find_spec("torch") is None:
-            raise WrongRequest("training needs torch, which is not installed: pip install 'reprise-cl[train]'")
+            raise WrongRequest(not_installed("training needs torch", "train"))
         with request():
             config = self.config()
         self._check(config)
@@ -202,7 +203,7 @@ class Train:
             raise WrongRequest(f"--out: cannot make the folder {str(self.out)!r}: {error.strerror}") from error
         check_output(str(self.out / "record.json"), "--out")
         if find_spec("safetensors") is None:
-            raise WrongRequest("--out needs safetensors, which is not installed: pip install 'reprise-cl[train]'")
+            raise WrongRequest(not_installed("--out needs safetensors", "train"))
 
     def _train(self, config: TrainRun, device: str, first: bool) -> Record:
         import torch

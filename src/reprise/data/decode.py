@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from reprise.extras import not_installed
+
 from .errors import DataError
 from .imageset import Images
 
@@ -77,7 +79,7 @@ def _pillow() -> tuple[Any, Any]:
     try:
         from PIL import Image, ImageOps
     except ImportError as error:
-        raise DataError("images need Pillow, which is not installed: pip install 'reprise-cl[train]'") from error
+        raise DataError(not_installed("images need Pillow", "train")) from error
     return Image, ImageOps
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from reprise.extras import not_installed
 from reprise.nets.heads import make_head
 from reprise.nets.network import Network
 from reprise.rng import Random
@@ -21,8 +22,8 @@ def import_timm(name: str) -> Any:
         if error.name != "timm":
             raise
         raise ModuleNotFoundError(
-            f"the backbone {name!r} comes from timm, which is not installed: pip install 'reprise-cl[vit]' "
-            "(the one backbone that needs no timm is 'resnet18')",
+            not_installed(f"the backbone {name!r} comes from timm", "vit")
+            + " (the one backbone that needs no timm is 'resnet18')",
             name="timm",
         ) from None
     return timm
