@@ -3,7 +3,7 @@
     python docs/make_glyphs.py
 
 It writes docs/pictures/glyphs.png: ten training images of each of twenty classes. Pillow is needed
-(`pip install 'reprise-cl[train]'`).
+(`pip install '.[train]'`).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     python docs/make_pictures.py
 
-It writes docs/pictures: the pictures, and `data.sha256`. Matplotlib is needed (`pip install 'reprise-cl[plot]'`).
+It writes docs/pictures: the pictures, and `data.sha256`. Matplotlib is needed (`pip install '.[plot]'`).
 
 Every picture has two parts: `*_data`, whole numbers counted from tapes, the same on every machine; and `draw_*`, which
 only draws them. `data.sha256` holds a hash of each picture's numbers, so that a test can tell whether a picture on disk

@@ -19,6 +19,7 @@ PAGES = [
     for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     if "```python\n" in page.read_text(encoding="utf-8")
 ]
+ROOMS = ("src", "docs", "examples", "benchmarks")
 HEAVY = ("torch", "matplotlib", "rich", "tyro", "PIL", "scipy", "safetensors")
 
 
@@ -71,6 +72,18 @@ def test_files_stay_short() -> None:
     lengths = {name(file): file.read_bytes().count(b"\n") for file in files}
     assert "src/reprise/__init__.py" in lengths
     assert {file: lines for file, lines in lengths.items() if lines > 400} == {}
+
+
+def test_what_is_said_of_installing_holds_for_a_clone() -> None:
+    """The package is on no index: it is asked for as `.`, and with extras that exist."""
+    declared = (ROOT / "pyproject.toml").read_text(encoding="utf-8").split("[project.optional-dependencies]")[1]
+    extras = set(re.findall(r"^(\w+) = \[", declared.split("[project.scripts]")[0], re.MULTILINE))
+    files = [*ROOT.glob("*.md"), *(file for room in ROOMS for file in (ROOT / room).rglob("*.*"))]
+    texts = {name(file): file.read_text(encoding="utf-8") for file in files if file.suffix in (".md", ".py")}
+    del texts["CHANGELOG.md"]
+    assert [file for file, text in texts.items() if re.search(r"install[^\n]*reprise-cl", text)] == []
+    asked = [one for text in texts.values() for one in re.findall(r"pip install '\.\[([\w,]+)\]'", text)]
+    assert {"train", "plot", "vit"} <= {extra for one in asked for extra in one.split(",")} <= extras
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=name)
