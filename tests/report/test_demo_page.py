@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,7 @@ import pytest
 
 from reprise.lab.audits import AuditRun
 from reprise.report import demo_figures
-from reprise.report.demo_page import page
+from reprise.report.demo_page import CHOICE, MEANING, _made_by, page
 from reprise.report.demo_result import Arm, Outcome
 
 VOID = {"meta", "br", "img", "link", "hr", "input"}
@@ -46,6 +48,18 @@ def record(retrieval: str, final: float | None) -> dict[str, Any]:
             "test_counts": TEST_COUNTS,
             "accuracies": {"ema": rows, "live": rows},
         },
+        "provenance": {
+            "command": ["reprise", "demo"],
+            "reprise": "0.1.0",
+            "python": "3.12.1",
+            "numpy": "2.4.6",
+            "torch": "2.13.0+cpu",
+            "machine": "Linux x86_64",
+            "device": "CPU",
+            "instructions": "AVX2",
+            "threads": 1,
+            "processes": 1,
+        },
     }
 
 
@@ -63,6 +77,7 @@ WORSE = outcome([0.25, 0.26, 0.27], [0.20, 0.22, 0.21])
 UNCLEAR = outcome([0.20, 0.22, 0.21], [0.25, 0.18, 0.23])
 SLIGHT = outcome([0.200, 0.220, 0.210], [0.2025, 0.2226, 0.2127])
 MISSING = outcome([0.20, 0.22, None], [0.25, 0.26, 0.27])
+shown = cache(lambda: page(BETTER, "", ""))  # drawn once
 ALL = {"better": BETTER, "worse": WORSE, "unclear": UNCLEAR, "slight": SLIGHT, "missing": MISSING}
 
 
@@ -183,15 +198,38 @@ def test_page_needs_nothing_else(name: str) -> None:
 
 
 def test_page_shows_every_pair() -> None:
-    text = read(page(BETTER, "", "")).text
+    text = read(shown()).text
     for cell in ("20.0", "22.0", "21.0", "25.0", "26.0", "27.0", "+5.0", "+4.0", "+6.0", "+2.5 to +7.5", "8.66"):
         assert cell in text
     assert "+24% of iid's accuracy, so it is" in text
     assert "so it is not" in read(page(SLIGHT, "", "")).text
 
 
+def test_page_explains_both_schedules_before_it_compares_them() -> None:
+    text = read(shown()).text
+    for name in ("iid", "rpr"):
+        assert f"{name}{MEANING[name]}" in text
+        assert text.index(MEANING[name]) < text.index("each pair of runs") < text.index("What it means")
+
+
+def test_page_says_how_its_setting_was_chosen_as_the_docs_do() -> None:
+    docs = Path(__file__).parents[2] / "docs" / "demo.md"
+    assert CHOICE in read(shown()).text
+    assert CHOICE in " ".join(docs.read_text(encoding="utf-8").split())
+
+
+def test_page_names_versions_and_machine() -> None:
+    made = "Reprise 0.1.0, Python 3.12.1, NumPy 2.4.6, torch 2.13.0+cpu on Linux x86_64, CPU, AVX2, 1 thread"
+    assert f"\nTrained by {made}.\n" in read(shown()).text
+    other = outcome([0.20, 0.22], [0.25, 0.26])
+    for found in (other.base.records[0], other.arm.records[1]):
+        found["provenance"] |= {"torch": "<2.14>", "threads": 2}
+    both = f"{made} and by {made}.".replace("2.13.0+cpu", "<2.14>", 1).replace("1 thread ", "2 threads ")
+    assert _made_by(other) == f"Trained by {both}"
+
+
 def test_light_and_dark_know_the_same_colours() -> None:
-    text = page(BETTER, "", "")
+    text = shown()
     light, dark = (set(re.findall(r"--(\w+):#", part)) for part in text.split("@media (prefers-color-scheme:dark)")[:2])
     assert light == dark
     used = set(re.findall(r"var\(--(\w+)\)", text))

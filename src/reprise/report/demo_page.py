@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from html import escape
+from typing import Any
 
 from reprise.report.demo_figures import PICTURES, picture_svg
 from reprise.report.demo_result import FIRST, READOUTS, Outcome, percent, points
 from reprise.report.page import inline_svg, stylesheet
+
+MEANING = {
+    "iid": "independent draws: at every step the classes to replay are drawn anew, every stored class with "
+    "the same chance. How long a class waits is left to chance, and no bound is proved.",
+    "rpr": "randomised-pass replay: the stored classes come back in a shuffled order, each once, and then in a new "
+    "one. How long a class can wait is bounded by a proof.",
+}
+"""What a schedule does, for someone who has never heard its name."""
+CHOICE = (
+    "This is one small setting, chosen so that every run learns within half a minute. Others were tried before it, "
+    "with augmented images, a learning rate of 0.1 or two replayed images a step; some of their runs ended close to "
+    "chance. So it is a demonstration, and no measure of how large the difference is elsewhere: the interval is about "
+    "other seeds of this setting, not about other settings."
+)
+"""How the setting was chosen, and how far the result reaches; the page on the demo says the same."""
 
 
 def page(outcome: Outcome, command: str, version: str, seconds: float | None = None) -> str:
@@ -34,6 +51,11 @@ def page(outcome: Outcome, command: str, version: str, seconds: float | None = N
 <header>
 <h1>Does it matter when a stored class returns?</h1>
 <p class="sub">{escape(outcome.caption)}</p>
+<p>A network learns from a stream of images, each seen once. It keeps some of them in a memory, and at every step a few
+come back from there, so that it does not forget. A schedule decides which classes come back. Two are compared:</p>
+<dl>
+{_schedules(outcome)}
+</dl>
 <p>{names}: each pair of runs sees the same images in the same order, starts from the same weights and holds the same
 images in memory at every step. They differ in one thing alone, when stored classes come back.</p>
 </header>
@@ -42,6 +64,7 @@ images in memory at every step. They differ in one thing alone, when stored clas
 <p class="big"><b>{points(found.mean)}</b> points of accuracy <span>{interval}: {verdict};
 {found.positive} of {found.n} pairs above 0</span></p>
 {meaning}
+<p>{escape(CHOICE)}</p>
 </section>
 <section>
 <h2>Pictures</h2>
@@ -63,11 +86,35 @@ and sentences above are about. Intervals are Student's, for the mean of pairs; p
 <footer>
 <p>Made by Reprise {escape(version)}{took} with</p>
 <pre>{escape(command)}</pre>
+<p>{escape(_made_by(outcome))}</p>
 </footer>
 </main>
 </body>
 </html>
 """
+
+
+def _schedules(outcome: Outcome) -> str:
+    return "\n".join(
+        f"<dt>{name}</dt><dd>{MEANING[name]}</dd>"
+        for name in (outcome.base.retrieval, outcome.arm.retrieval)
+        if name in MEANING
+    )
+
+
+def _made_by(outcome: Outcome) -> str:
+    """The versions and the kind of machine behind the runs: each once, should runs of several be compared."""
+    records = (*outcome.base.records.values(), *outcome.arm.records.values())
+    return f"Trained by {' and by '.join(dict.fromkeys(_versions(record['provenance']) for record in records))}."
+
+
+def _versions(made: Mapping[str, Any]) -> str:
+    versions = "Reprise {reprise}, Python {python}, NumPy {numpy}, torch {torch}".format(**made)
+    threads = made.get("threads")  # of each run
+    count = None if threads is None else "1 thread" if threads == 1 else f"{threads} threads"
+    return (
+        f"{versions} on {', '.join(filter(None, (made['machine'], made['device'], made.get('instructions'), count)))}"
+    )
 
 
 def _cards(outcome: Outcome) -> str:
