@@ -35,7 +35,7 @@ class Paired:
     n: int
     """Pairs."""
     mean: float
-    """Mean of the differences a − b."""
+    """Mean of the differences a − b; 0 where it is 0 but for rounding."""
     sd: float
     """Their standard deviation, with n − 1 below the line; 0 where all are equal but for rounding."""
     t: float | None
@@ -94,11 +94,13 @@ def paired(a: Mapping[Key, float | None], b: Mapping[Key, float | None], *, conf
     differences = [first[key] - second[key] for key in keys]
     slack = [_slack(abs(first[key]) + abs(second[key])) for key in keys]
     n, mean, t = len(keys), fmean(differences), None
+    if abs(mean) <= fmean(slack):
+        mean = 0.0
     # The numbers that all differences may be but for rounding, if there are any.
     least = max(difference - much for difference, much in zip(differences, slack, strict=True))
     most = min(difference + much for difference, much in zip(differences, slack, strict=True))
     if least <= most:
-        mean = 0.0 if least <= 0 <= most else min(max(mean, least), most)
+        mean = min(max(mean, least), most)
         sd = half = 0.0
     else:
         sd = _deviation(differences)
