@@ -18,6 +18,10 @@ class Damaged(Exception):
     """A file that is not what it should be; the message says why."""
 
 
+class OtherFormat(Damaged):
+    """A file that another version has written; the message says which format it has."""
+
+
 def write_whole(path: str | os.PathLike[str], fill: Callable[[IO[bytes]], object]) -> None:
     """Let `fill` write a file, which appears under its name once it is whole and on the disk."""
     target = Path(path)
@@ -77,8 +81,12 @@ def unsealed(record: object, form: str) -> Record:
     """The record, if it is whole and of this format; otherwise say what is wrong with it."""
     if not isinstance(record, dict):
         raise Damaged("it is not a JSON object")
-    if record.get("format") != form:
-        raise Damaged(f"its format is {record.get('format')!r}, not {form!r}")
+    if (found := record.get("format")) != form:
+        (kind, _, number), (ours, _, current) = str(found).rpartition("/"), form.rpartition("/")
+        if kind == ours and number.isdecimal():
+            age = "older" if int(number) < int(current) else "newer"
+            raise OtherFormat(f"its format is {found!r}, {age} than {form!r}")
+        raise Damaged(f"its format is {found!r}, not {form!r}")
     content = {key: value for key, value in record.items() if key != "checksum"}
     if record.get("checksum") != digest(content):
         raise Damaged("its content does not match its checksum")

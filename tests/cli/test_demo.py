@@ -24,7 +24,9 @@ def said(text: str) -> list[str]:
 
 
 @pytest.mark.usefixtures("tiny")
-def test_demo_ends_in_a_page_and_goes_on_where_it_stood(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_demo_ends_in_a_page_and_goes_on_where_it_stood(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = tmp_path / "new" / "demo"
     assert main(["demo", "--out", str(out), "--seeds", "2"]) == 0
     first = capsys.readouterr().out
@@ -54,6 +56,10 @@ def test_demo_ends_in_a_page_and_goes_on_where_it_stood(tmp_path: Path, capsys: 
     again = json.loads(records[3].read_text())
     assert again["metrics"] == content["metrics"]
     assert said(second) == said(first)
+    with monkeypatch.context() as patch:
+        patch.setattr(demo, "ProcessPoolExecutor", lambda *_: pytest.fail("processes were started"))
+        assert main(["demo", "--out", str(out), "--seeds", "2"]) == 0
+    assert capsys.readouterr().out.count("kept from before") == 4
     assert " seconds with" not in (out / "demo.html").read_text(encoding="utf-8")  # this time is not the demo's
 
 
@@ -62,12 +68,13 @@ def test_runs_come_in_pairs_that_differ_in_retrieval_alone() -> None:
     assert [(run.retrieval, run.seed) for run in runs] == [(name, seed) for seed in range(3) for name in ("iid", "rpr")]
     for base, arm in zip(runs[::2], runs[1::2], strict=True):
         assert replace(base, retrieval="rpr") == arm
-    assert len({demo._place(Path(), run) for run in runs}) == 6
+    assert len({demo._place(Path(), run, {}) for run in runs}) == 6
 
 
-def test_other_settings_never_meet_the_same_records() -> None:
+def test_other_settings_and_images_never_meet_the_same_records() -> None:
     run = TrainRun(**demo.SETTING, retrieval="rpr")
-    assert demo._place(Path(), run) != demo._place(Path(), replace(run, width=9))
+    different = [(run, "ab12"), (replace(run, width=9), "ab12"), (run, "ab13")]
+    assert len({demo._place(Path(), one, {"train": data}) for one, data in different}) == 3
 
 
 def test_run_that_fails_is_said(

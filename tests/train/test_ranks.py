@@ -15,7 +15,7 @@ import pytest
 import safetensors.torch
 import torch
 import torch.distributed as dist
-from train.tinyruns import BRISK, config, images, result, run_to, same, thin_networks, weights
+from train.tinyruns import BRISK, config, images, other_pixels, result, run_to, same, thin_networks, weights
 
 from reprise.learners import LEARNERS
 from reprise.train import Run, TrainingFailed, make_record, ranks, train
@@ -74,6 +74,7 @@ def worker(rank, folder):
             name: said(lambda n=name: Run(config(learner=n, hyper=BRISK.get(n, {})), images())) for name in ALONE
         }
         refusals["mir"] = said(lambda: Run(config(learner="er", retrieval="mir:12"), images()))
+        refusals["images"] = said(lambda: Run(config(), other_pixels() if rank else images()))
         refusals["diverged"] = said(lambda: train(config(), images(), watch=spoil))
     (folder / f"said-{rank}.json").write_text(json.dumps({**refusals, "steps": record["timings"]["steps"]}))
     leave()
@@ -189,6 +190,7 @@ def test_what_cannot_be_shared_says_so(rank, folder):
     for name in ALONE:
         assert found[name] == f"ValueError: learner {name!r} cannot share its steps; train it in one process"
     assert found["mir"].startswith("ValueError: 'mir:12' asks the network at every step")
+    assert found["images"].startswith("ValueError: the processes that share this run have different images")
     assert found["diverged"].startswith("TrainingFailed: ")
     assert {"er", "er-ace", "der", "der++"} <= set(SHARED)
     assert {"refresh", "ocm"} <= set(ALONE)

@@ -24,7 +24,8 @@ def test_figures_are_those_of_the_run():
     assert record["final_loss"] == float(run.losses[-1]) != float(run.losses[0])
     assert record["tape"] == run.feed.tape().hash
     assert record["evaluations"]["steps"] == ends
-    assert record["identity"] == run.config.identity
+    assert record["data"] == {"train": images().train.fingerprint(), "test": images().test.fingerprint()}
+    assert record["identity"] == run.config.identity(record["data"])
 
 
 def test_the_command_is_the_programs_own(monkeypatch):

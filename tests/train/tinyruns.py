@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -54,6 +55,19 @@ def config(**settings: Any) -> TrainRun:
     """A run of five tasks of two classes; each task brings batches of 8, 8 and 4."""
     usual: dict[str, Any] = {"dataset": "tiny", "tasks": 5, "batch": 8, "buffer": 20, "replay": 4, "width": 2}
     return TrainRun(**{**usual, **settings})
+
+
+def other_pixels(given: Images | None = None, part: str = "train") -> Images:
+    """The same images, but for one bit of one pixel."""
+    given = given or images()
+    changed = getattr(given, part).images.copy()
+    changed[3, 2, 1, 0] ^= 1
+    return replace(given, **{part: replace(getattr(given, part), images=changed)})
+
+
+def identity(run: TrainRun, given: Images | None = None) -> str:
+    """The name of the run's record."""
+    return run.identity((given or images()).fingerprints(run))
 
 
 def run_to(settings: TrainRun, stop: int | None = None, given: Images | None = None) -> Run:

@@ -25,7 +25,8 @@ from reprise.extras import not_installed
 if TYPE_CHECKING:
     from reprise.files import Record
     from reprise.report.demo_result import Outcome
-    from reprise.train import TrainRun
+    from reprise.train import Images, TrainRun
+    from reprise.train.run import Fingerprints
 
 BASE, ARM = "iid", "rpr"
 SETTING: dict[str, Any] = {
@@ -64,9 +65,9 @@ class Demo:
         records: dict[TrainRun, Record] = {}
         with work():
             runs = self._runs()
-            _draw_images()
+            images = _draw_images(runs[0])
             print(f"{len(runs)} runs on {SETTING['dataset']}: {BASE} and {ARM}, {self.seeds} seeds each.", flush=True)
-            for run, record, fresh in _train_all(runs, folder / "runs"):
+            for run, record, fresh in _train_all(runs, images, folder / "runs"):
                 records[run] = record
                 made += fresh
                 print(f"[{len(records):2}/{len(runs)}] {_line(run, record, fresh=fresh)}", flush=True)
@@ -111,37 +112,49 @@ class Demo:
         return page(outcome, command, __version__, seconds), save(outcome)
 
 
-def _draw_images() -> None:
+def _draw_images(run: TrainRun) -> Images:
     """Draw the images before the runs need them: they are kept, so this takes seconds the first time only."""
     from reprise.data import load
     from reprise.data.sources import find_source
+    from reprise.train import Images
 
     source = find_source(SETTING["dataset"])
     for split, count in (("train", source.train), ("test", source.test)):
         with progress_bar(count or 1, f"Drawing images, {split}") as show:
             load(source.name, split=split, progress=partial(_pass_on, show))
+    return Images.load(run)
 
 
 def _pass_on(show: Callable[[int], None], done: int, _: int) -> None:
     show(done)
 
 
-def _train_all(runs: list[TrainRun], folder: Path) -> Iterator[tuple[TrainRun, Record, bool]]:
+def _train_all(runs: list[TrainRun], images: Images, folder: Path) -> Iterator[tuple[TrainRun, Record, bool]]:
     """Every run with its record as it is done, and whether it was made now; a process for each core, a thread each."""
-    jobs = min(os.cpu_count() or 1, len(runs), MOST_WORKERS)
+    from reprise.train import train
+
+    data = images.fingerprints(runs[0])
+    places = {run: _place(folder, run, data) for run in runs}
+    known = [run for run in runs if (places[run] / "record.json").exists()]
+    for run in known:
+        yield run, train(run, images, out=places[run]), False
+    missing = [run for run in runs if run not in known]
+    if not missing:
+        return
+    jobs = min(os.cpu_count() or 1, len(missing), MOST_WORKERS)
     with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), _begin) as pool:
-        waiting = {pool.submit(_train, run.configuration(), run.seed, str(_place(folder, run))): run for run in runs}
+        waiting = {pool.submit(_train, run.configuration(), run.seed, str(places[run])): run for run in missing}
         try:
             for future in as_completed(waiting):
-                yield waiting[future], *future.result()
+                yield waiting[future], future.result(), True
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
 
 
-def _place(folder: Path, run: TrainRun) -> Path:
-    """A run's folder; its name holds the configuration's hash, so that other settings never meet these records."""
-    return folder / f"{run.retrieval}-{run.seed}-{run.identity[:8]}"
+def _place(folder: Path, run: TrainRun, data: Fingerprints) -> Path:
+    """A run's folder; its name holds the identity, so that other settings and images never meet these records."""
+    return folder / f"{run.retrieval}-{run.seed}-{run.identity(data)[:8]}"
 
 
 def _begin() -> None:
@@ -155,11 +168,10 @@ def _begin() -> None:
     follow()
 
 
-def _train(configuration: dict[str, Any], seed: int, folder: str) -> tuple[Record, bool]:
+def _train(configuration: dict[str, Any], seed: int, folder: str) -> Record:
     from reprise.train import TrainRun, train
 
-    fresh = not (Path(folder) / "record.json").exists()
-    return train(TrainRun.from_configuration(configuration, seed), out=folder, resume=True), fresh
+    return train(TrainRun.from_configuration(configuration, seed), out=folder, resume=True)
 
 
 def _line(run: TrainRun, record: Record, *, fresh: bool) -> str:
@@ -177,8 +189,8 @@ def _outcome(folder: Path, records: dict[TrainRun, Record]) -> Outcome:
 
     def arm(name: str) -> Arm:
         chosen = {run.seed: run for run in records if run.retrieval == name}
-        tapes = {seed: _place(folder / "runs", run) / "tape.safetensors" for seed, run in chosen.items()}
-        audits = {seed: measure(Tape.load(tape)) for seed, tape in tapes.items()}
+        places = {seed: _place(folder / "runs", run, records[run]["data"]) for seed, run in chosen.items()}
+        audits = {seed: measure(Tape.load(place / "tape.safetensors")) for seed, place in places.items()}
         return Arm(name, {seed: records[run] for seed, run in chosen.items()}, audits)
 
     return Outcome(arm(BASE), arm(ARM))

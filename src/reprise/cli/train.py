@@ -209,12 +209,12 @@ class Train:
         import torch
 
         from reprise.train import Images, train
-        from reprise.train.record import read_record
 
-        if self.out is not None and read_record(self.out / "record.json", config) is not None:
+        if self.out is not None and (self.out / "record.json").exists():
+            record = train(config, data=self.data, out=self.out)  # the one that is there, if it is this run's
             if first:
                 print("this run was finished before; its record is shown", file=sys.stderr)
-            return train(config, out=self.out)  # gives the record, and clears away what a killed process left
+            return record
         chosen: dict[str, Any] = {
             "out": self.out,
             "resume": self.resume,

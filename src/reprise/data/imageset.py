@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 Images = NDArray[np.uint8]
 Labels = NDArray[np.int64]
 Triple = tuple[float, float, float]
+_PART = 4 << 20  # bytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +55,19 @@ class ImageSet:
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    def fingerprint(self) -> str:
+        """SHA-256 of all that decides what is learned: pixels, labels, names of classes, mean and std.
+
+        Sets of equal content have equal fingerprints, however and wherever their arrays lie. It is of the content as
+        it is now: pixels may be changed in place, so it is not kept, and every call reads the whole set.
+        """
+        about = [self.images.shape, self.classes, [float(value) for value in (*self.mean, *self.std)]]
+        found = hashlib.sha256(json.dumps(about).encode())
+        for part in _parts(self.images):
+            found.update(np.ascontiguousarray(part).data)
+        found.update(self.labels.astype("<i8").data)
+        return found.hexdigest()
 
     def __repr__(self) -> str:
         height, width = self.images.shape[1:3]
@@ -101,8 +117,7 @@ def channel_statistics(images: Images) -> tuple[Triple, Triple]:
     if images.ndim != 4 or images.shape[3] != 3 or not images.size:
         raise ValueError(f"images must be N×H×W×3, got shape {images.shape}")
     counts = np.zeros((3, 256), np.int64)
-    for start in range(0, len(images), 4096):  # a memory-mapped set goes through memory piece by piece
-        part = images[start : start + 4096]
+    for part in _parts(images):
         for channel in range(3):
             counts[channel] += np.bincount(part[..., channel].reshape(-1), minlength=256)
     levels = list(range(256))
@@ -114,3 +129,10 @@ def channel_statistics(images: Images) -> tuple[Triple, Triple]:
         means.append(first / (255 * count))
         stds.append(((second * count - first * first) / (255 * count) ** 2) ** 0.5)
     return (means[0], means[1], means[2]), (stds[0], stds[1], stds[2])
+
+
+def _parts(images: Images) -> Iterator[Images]:
+    """The images some at a time: a memory-mapped set need not go through memory as a whole."""
+    count = max(1, _PART // images[0].nbytes)
+    for start in range(0, len(images), count):
+        yield images[start : start + count]

@@ -1,7 +1,8 @@
 """Checkpoints: a run as it stands between two steps, written whole, the last two kept.
 
 A checkpoint is a folder `step-<number>` with `state.safetensors`, all tensors, and `state.json`, all else with the
-names of the tensors in their places, the run's configuration, and the checksum of the first file.
+names of the tensors in their places, the run's configuration, the fingerprints of its images, and the checksum of the
+first file.
 """
 
 from __future__ import annotations
@@ -19,14 +20,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reprise.files import Damaged, Record, read_json, sealed, sync_folder, unsealed
-from reprise.train.config import TrainRun
+from reprise.files import Damaged, OtherFormat, Record, read_json, sealed, sync_folder, unsealed
 from reprise.train.errors import TrainingFailed
 from reprise.train.rounding import differences, rounding
-from reprise.train.run import Run
+from reprise.train.run import Run, other_images
 
 KEPT = 2
-FORMAT = "reprise-checkpoint/1"
+FORMAT = "reprise-checkpoint/2"
 _TENSOR, _ARRAY, _ITEMS = "$tensor", "$array", "$items"
 
 
@@ -46,6 +46,7 @@ def save(run: Run, folder: Path) -> Path:
                 "format": FORMAT,
                 "configuration": run.config.configuration(),
                 "seed": run.config.seed,
+                "data": run.data,
                 "step": run.step,
                 "rounding": rounding(run.device),
                 "tensors": _checksum(scratch / "state.safetensors"),
@@ -90,7 +91,12 @@ def load(run: Run, folder: Path, warn: Callable[[str], None] | None = None) -> b
     while paths:
         path = paths.pop()
         try:
-            record, state = _read(path, run.config)
+            record, state = _read(path, run)
+        except OtherFormat as other:
+            raise ValueError(
+                f"the checkpoint {path} was written by another version of reprise: {other}; go on with that version, "
+                f"give another --out, or remove {folder} to begin again"
+            ) from None
         except Damaged as damage:
             if warn is not None:
                 then = "The one before it is tried" if paths else "No whole one is left, so the run begins again"
@@ -117,12 +123,12 @@ def _broken_off(folder: Path) -> Iterator[Path]:
     return folder.glob(".step-*.part")
 
 
-def _read(path: Path, config: TrainRun) -> tuple[Record, dict[str, Any]]:
+def _read(path: Path, run: Run) -> tuple[Record, dict[str, Any]]:
     """What is written about a checkpoint, and the state that it holds."""
     import safetensors.torch
 
     record = unsealed(read_json(path / "state.json"), FORMAT)
-    mine = {**config.configuration(), "seed": config.seed}
+    mine = {**run.config.configuration(), "seed": run.config.seed}
     theirs = {**record["configuration"], "seed": record["seed"]}
     for name in {**theirs, **mine}:
         if theirs.get(name) != mine.get(name):
@@ -130,6 +136,10 @@ def _read(path: Path, config: TrainRun) -> tuple[Record, dict[str, Any]]:
                 f"the checkpoint {path} is of another run: its {name} is {theirs.get(name)!r}, this run's is "
                 f"{mine.get(name)!r}; give another --out, or the same settings"
             )
+    if (others := other_images(record["data"], run.data)) is not None:
+        raise ValueError(
+            f"the checkpoint {path} is of a run on other images: {others}; give another --out, or the same images"
+        )
     try:
         # Read, not mapped: a run must not go on living in a file that is about to be removed.
         content = (path / "state.safetensors").read_bytes()

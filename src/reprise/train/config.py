@@ -33,7 +33,7 @@ _REAL = ("imbalance", "disjoint", "blur", "holdout", "lr", "momentum", "weight_d
 
 @dataclass(frozen=True)
 class TrainRun:
-    """One training run; two runs are equal when they would give the same result on the same machine.
+    """One training run; two runs are equal when they would give the same result on the same images and machine.
 
     What is left None is filled in: the optimiser's settings are the learner's own, `augment` is the data set's.
     `hyper` is completed by the learner's defaults.
@@ -148,14 +148,13 @@ class TrainRun:
         return Memory(self.buffer, self.storage, self.retrieval, self.seed, max(self.draws, 1))
 
     def configuration(self) -> dict[str, Any]:
-        """All that decides the run's result but its seed, as plain JSON values."""
+        """All that decides the run's result but its seed and its images, as plain JSON values."""
         settings = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "seed"}
         return {"kind": "train", **settings, "hyper": dict(self.hyper)}
 
-    @property
-    def identity(self) -> str:
-        """The hash of the full configuration and the seed, under which the run's record is kept."""
-        return digest([self.configuration(), self.seed])[:24]
+    def identity(self, data: Mapping[str, str]) -> str:
+        """The hash of all that decides the result: configuration, seed, and the fingerprints of the images."""
+        return digest([self.configuration(), self.seed, dict(data)])[:24]
 
     @classmethod
     def from_configuration(cls, configuration: Mapping[str, Any], seed: int) -> TrainRun:
@@ -168,7 +167,7 @@ class TrainRun:
         return replace(self, seed=seed)
 
     def __hash__(self) -> int:
-        return hash(self.identity)
+        return hash(digest([self.configuration(), self.seed]))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return TrainRun.from_configuration, (self.configuration(), self.seed)  # a read-only mapping cannot be pickled

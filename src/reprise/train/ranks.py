@@ -67,6 +67,13 @@ class Ranks:
             for tensor in tensors:
                 dist.broadcast(tensor, 0)
 
+    def agree(self, hashed: str, device: torch.device) -> bool:
+        """Whether all processes have given the same hash."""
+        mine = torch.tensor(list(hashed.encode()), device=device)
+        first = mine.clone()
+        self.follow([first])
+        return not self.total((first != mine).sum())
+
     def total(self, values: Tensor) -> Tensor:
         """The sum over processes."""
         if self.world > 1:

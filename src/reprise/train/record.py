@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,16 +14,16 @@ import torch
 from numpy.typing import NDArray
 
 from reprise import __version__
-from reprise.files import Damaged, Record, read_json, sealed, unsealed, write_json
+from reprise.files import Damaged, OtherFormat, Record, read_json, sealed, unsealed, write_json
 from reprise.streams import LabelStream
 from reprise.tape import Tape
 from reprise.train.config import TrainRun
 from reprise.train.diagnostics import bias_displacement, telemetry
 from reprise.train.errors import TrainingFailed
 from reprise.train.metrics import Evaluations, prequential, prequential_by_task, summary
-from reprise.train.run import Run
+from reprise.train.run import Fingerprints, Run, other_images
 
-FORMAT = "reprise-record/1"
+FORMAT = "reprise-record/2"
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,7 @@ class Finished:
     """What a finished run leaves, whoever ran it."""
 
     config: TrainRun
+    data: Fingerprints
     stream: LabelStream
     tape: Tape
     evaluations: dict[str, Evaluations]  # by read-out
@@ -46,6 +48,7 @@ class Finished:
         cuda = run.device.type == "cuda"
         return cls(
             config=run.config,
+            data=run.data,
             stream=run.stream,
             tape=run.feed.tape(),
             evaluations=run.evaluations(),
@@ -64,9 +67,10 @@ def make_record(run: Run | Finished, timings: dict[str, float]) -> Record:
     sizes = np.diff(stream.offsets)
     record: Record = {
         "format": FORMAT,
-        "identity": done.config.identity,
+        "identity": done.config.identity(done.data),
         "configuration": done.config.configuration(),
         "seed": done.config.seed,
+        "data": done.data,
         "split": "validation" if done.config.validation else "test",
         "stream": {
             "name": stream.title,
@@ -132,17 +136,27 @@ def _diagnostics(done: Finished) -> dict[str, Any]:
     return {"bias_displacement": bias_displacement(done.tape, done.biases.astype(np.float64)).to_dict()}
 
 
-def read_record(path: Path, run: TrainRun) -> Record | None:
-    """The record at `path` if it is this run's; None if there is none, an error if it is another's."""
+def read_record(path: Path, run: TrainRun, data: Callable[[], Fingerprints]) -> Record | None:
+    """The record at `path` if it is this run's; None if there is none, an error if it is another's.
+
+    `data` gives the fingerprints of the run's images. It is asked only if all else is as it should be.
+    """
     try:
         content = read_json(path)
         if content is None:
             return None
         record = unsealed(content, FORMAT)
+    except OtherFormat as other:
+        raise ValueError(
+            f"the record {path} was written by another version of reprise: {other}; give another --out, or remove it "
+            "to make the run again"
+        ) from None
     except Damaged as damage:
         raise ValueError(f"the record {path} is damaged: {damage}; remove it to make the run again") from None
     if record["configuration"] != run.configuration() or record["seed"] != run.seed:
         raise ValueError(f"{path} is the record of another run; give another --out")
+    if (others := other_images(record["data"], data())) is not None:
+        raise ValueError(f"{path} is the record of a run on other images: {others}; give another --out")
     return record
 
 

@@ -17,6 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from reprise import data, nets
 from reprise.data import ImageSet
+from reprise.files import digest
 from reprise.learners import Learner, Setting, Step, find_learner, make_learner
 from reprise.rng import Random
 from reprise.streams import LabelStream, from_labels, label_stream
@@ -32,6 +33,8 @@ from reprise.train.readout import Readout
 from reprise.train.scoring import interference
 
 READOUTS = ("ema", "live")
+Fingerprints = dict[str, str]
+"""The fingerprints of the images that a run uses, by split."""
 # Buffers stay each process's own; newer torch calls that by the first name, and warns of the second.
 _NAMES = ("forward_sync_buffers", "broadcast_buffers")
 _OWN_BUFFERS: dict[str, Any] = {
@@ -65,6 +68,20 @@ class Images:
     def source(run: TrainRun) -> tuple[object, ...]:
         """What decides which images a run needs."""
         return run.dataset, run.size, run.holdout, run.per_class, run.test_per_class, run.validation
+
+    def fingerprints(self, run: TrainRun) -> Fingerprints:
+        """Those of the images as they are now; a validation run uses the training images alone."""
+        train = {"train": self.train.fingerprint()}
+        return train if run.validation else {**train, "test": self.test.fingerprint()}
+
+
+def other_images(theirs: Mapping[str, str], ours: Mapping[str, str]) -> str | None:
+    """In words, which images something was made with that are not ours; None if all are."""
+    for part, name in (("train", "training"), ("test", "test")):
+        if theirs.get(part) != ours.get(part):
+            one, other = (str(found.get(part))[:12] for found in (theirs, ours))
+            return f"its {name} images have the fingerprint {one}, this run's have {other}"
+    return None
 
 
 def _first(images: ImageSet, each: int | None) -> ImageSet:
@@ -141,6 +158,9 @@ class Run:
         if self.device.type == "cuda" and not torch.cuda.is_available():
             raise ValueError(f"device {str(device)!r} was asked for, but torch finds no GPU here; 'cpu' always works")
         self.ranks = Ranks.here()
+        self.data = images.fingerprints(config)
+        if not self.ranks.agree(digest(self.data), self.device):
+            raise ValueError("the processes that share this run have different images; give all of them the same ones")
         self.pixels = Pixels(images.train, self.device)
         self.test = self.pixels if config.validation else Pixels(images.test, self.device)
         self.stream = make_stream(config, images.train.labels)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import torch
@@ -39,9 +40,9 @@ def train(
 
     `images` are the run's, or are read from the folder `data`. With `out`, the folder holds `record.json`, the tape and
     the final weights of both read-outs, and on the way checkpoints: at every task boundary, and every
-    `checkpoint_every` steps if that is not 0. A finished run is not run again. With `resume` the run goes on from its
-    newest checkpoint, or begins if there is none; the record is that of a run that never stopped. `watch` is called
-    after every step. It is short for
+    `checkpoint_every` steps if that is not 0. A finished run is not run again; a record or a checkpoint of another
+    configuration, seed or images is an error. With `resume` the run goes on from its newest checkpoint, or begins if
+    there is none; the record is that of a run that never stopped. `watch` is called after every step. It is short for
 
         run = Run(config, Images.load(config, data), device)
         for trained in steps(run):
@@ -50,11 +51,14 @@ def train(
     """
     whole(checkpoint_every, "checkpoint every", 0)
     folder = None if out is None else Path(out)
-    if folder is not None and (done := read_record(folder / "record.json", config)) is not None:
-        _tidy(folder)  # it may have been killed just after the record was written
-        return done
+    given = cache(lambda: images or Images.load(config, data))
+    if folder is not None:
+        done = read_record(folder / "record.json", config, lambda: given().fingerprints(config))
+        if done is not None:
+            _tidy(folder)  # it may have been killed just after the record was written
+            return done
     started = time.perf_counter()
-    run = Run(config, images or Images.load(config, data), device)
+    run = Run(config, given(), device)
     kept = None if folder is None else folder / "checkpoints"
     if kept is not None and run.ranks.first:
         _make(kept)

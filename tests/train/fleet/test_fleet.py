@@ -8,9 +8,9 @@ from dataclasses import replace
 from importlib.util import find_spec
 
 import pytest
-from train.tinyruns import config, images, result, thin_networks
+from train.tinyruns import config, identity, images, other_pixels, result, thin_networks
 
-from reprise.train import Run, TrainingFailed, TrainRun, steps, train
+from reprise.train import Images, Run, TrainingFailed, TrainRun, steps, train
 from reprise.train.fleet import Landed, fleet
 from reprise.train.fleet.fleet import _group_of, capturable
 from reprise.train.record import Finished
@@ -49,8 +49,8 @@ def kept(folder):
 
 def test_a_record_is_on_disk_when_its_run_is_given(ran, tmp_path):
     for number, landed in enumerate(fleet(RUNS, images(), out=tmp_path), 1):
-        assert kept(tmp_path) == {run.identity for run in RUNS[:number]}
-        written = json.loads((tmp_path / "runs" / f"{landed.config.identity}.json").read_text())
+        assert kept(tmp_path) == {identity(run) for run in RUNS[:number]}
+        written = json.loads((tmp_path / "runs" / f"{identity(landed.config)}.json").read_text())
         assert result(written) == result(landed.record)
     assert ran == RUNS
 
@@ -65,10 +65,41 @@ def test_a_run_that_has_its_record_is_not_run_again(ran, tmp_path):
     assert result(again[0].record) == result(first.record)
 
 
+def test_images_that_differ_in_a_bit_have_records_of_their_own_in_one_folder(ran, tmp_path):
+    given = [images(), other_pixels(), other_pixels(part="test")]
+    first = [[landed.record for landed in fleet(RUNS[:2], one, out=tmp_path)] for one in given]
+    assert ran == 3 * RUNS[:2]
+    assert kept(tmp_path) == {identity(run, one) for run in RUNS[:2] for one in given}
+    assert len(kept(tmp_path)) == 6
+    again = [list(fleet(RUNS[:2], one, out=tmp_path)) for one in given]
+    assert all(landed.known for ends in again for landed in ends)
+    assert [[landed.record for landed in ends] for ends in again] == first
+    assert ran == 3 * RUNS[:2]
+
+
+def test_images_are_read_once_for_all_records_that_are_there_and_not_at_all_if_none_is(ran, tmp_path, monkeypatch):
+    hashed, read = [], []
+    fingerprints = Images.fingerprints
+    monkeypatch.setattr(Images, "load", lambda run, root=None, progress=None: read.append(run) or images())
+    monkeypatch.setattr(fleet_module, "on_cores", lambda runs, *_: ((run, train(run, images()), {}) for run in runs))
+    list(fleet(RUNS, out=tmp_path))
+    assert read == []
+    monkeypatch.setattr(Images, "fingerprints", lambda self, run: hashed.append(run) or fingerprints(self, run))
+    assert all(landed.known for landed in fleet(RUNS, out=tmp_path))
+    assert len(read) == len(hashed) == 1
+
+
+def test_without_its_images_a_record_cannot_be_known(ran, tmp_path):
+    """They are missed by whoever was to train on them."""
+    list(fleet(RUNS[:1], images(), out=tmp_path))
+    with pytest.raises(ValueError, match="tiny"):
+        list(fleet(RUNS[:1], out=tmp_path))
+
+
 @pytest.mark.parametrize("damage", ["cut off", "another number", "another run's", "no JSON at all"])
 def test_a_damaged_record_is_made_again_and_written_over(damage, ran, tmp_path):
     (whole,) = fleet(RUNS[:1], images(), out=tmp_path)
-    path = tmp_path / "runs" / f"{RUNS[0].identity}.json"
+    path = tmp_path / "runs" / f"{identity(RUNS[0])}.json"
     text = path.read_text()
     if damage == "cut off":
         path.write_text(text[: len(text) // 2])
@@ -76,7 +107,7 @@ def test_a_damaged_record_is_made_again_and_written_over(damage, ran, tmp_path):
         path.write_text(json.dumps({**json.loads(text), "final_loss": 0.5}))
     elif damage == "another run's":
         (other,) = fleet(RUNS[1:2], images(), out=tmp_path / "other")
-        path.write_text((tmp_path / "other" / "runs" / f"{other.config.identity}.json").read_text())
+        path.write_text((tmp_path / "other" / "runs" / f"{identity(other.config)}.json").read_text())
     else:
         path.write_text("")
     ran.clear()
@@ -94,7 +125,7 @@ def test_a_failed_run_leaves_no_record_and_is_tried_again(ran, tmp_path):
     assert (failed.config, failed.record) == (runs[0], None)
     assert isinstance(failed.error, TrainingFailed)
     assert well.error is None
-    assert kept(tmp_path) == {RUNS[1].identity}
+    assert kept(tmp_path) == {identity(RUNS[1])}
     ran.clear()
     assert [landed.config for landed in fleet(runs, images(), out=tmp_path)] == [RUNS[1], runs[0]]
     assert ran == runs[:1]

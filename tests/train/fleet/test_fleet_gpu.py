@@ -60,11 +60,11 @@ def test_a_mixed_fleet_gives_every_run_its_end(tmp_path):
         landed = ends[run]
         assert landed.error is None, landed.name
         record = landed.record
-        assert record["identity"] == run.identity
+        assert record["identity"] == run.identity(images().fingerprints(run))
         assert record["tape"] == plan(run).tape.hash
         assert record["audit"] == plan(run).audit
         assert record["evaluations"]["boundary"][-1]
-        assert (tmp_path / "runs" / f"{run.identity}.json").exists()
+        assert (tmp_path / "runs" / f"{record['identity']}.json").exists()
         assert record.keys() == ends[plainly].record.keys()
         assert record["timings"].keys() == ends[plainly].record["timings"].keys()
         assert record["metrics"]["ema"].keys() == ends[plainly].record["metrics"]["ema"].keys()
@@ -148,7 +148,7 @@ def test_a_fleet_that_is_closed_goes_on_where_it_stood(tmp_path):
     flying = fleet(GROUP[:3], images(), device=DEVICE, out=tmp_path, lanes=1, jobs=2)
     first = next(flying)
     flying.close()
-    assert [path.stem for path in (tmp_path / "runs").iterdir()] == [first.config.identity]
+    assert [path.stem for path in (tmp_path / "runs").iterdir()] == [first.record["identity"]]
     ends = landing(GROUP[:3], out=tmp_path, lanes=2)
     assert [run for run in GROUP[:3] if ends[run].known] == [first.config]
     assert all(landed.error is None for landed in ends.values())

@@ -10,10 +10,10 @@ import sys
 from itertools import pairwise
 
 import pytest
-from train.tinyruns import config, images, result
+from train.tinyruns import config, identity, images, result
 
 from reprise.files import read_json
-from reprise.train import TrainingFailed, train
+from reprise.train import Images, TrainingFailed, train
 from reprise.train.fleet import fleet, processes
 from reprise.train.fleet.processes import _portable
 
@@ -106,7 +106,7 @@ def test_images_that_are_not_there_are_an_error_of_that_run_alone(tmp_path):
     here, gone = config(**small, dataset="glyphs"), config(**small, dataset=str(tmp_path / "gone"))
     unknown = config(**{**small, "width": 64}, dataset="glyphs", backbone="resnet19")
     ends = {landed.config: landed for landed in fleet([gone, here, unknown], jobs=1)}
-    assert ends[here].record["identity"] == here.identity
+    assert ends[here].record["identity"] == identity(here, Images.load(here))
     assert ends[gone].record is None
     assert "gone" in str(ends[gone].error)
     assert ends[unknown].record is None
@@ -125,7 +125,8 @@ def test_a_process_that_is_killed_takes_only_its_own_run_with_it(tmp_path):
     assert [landed.error is None for landed in ends] == [True, False, True]
     assert isinstance(ends[1].error, TrainingFailed)
     assert "status -9" in str(ends[1].error)
-    assert {path.stem for path in (tmp_path / "runs").iterdir()} == {runs[0].identity, runs[2].identity}
+    kept = {path.stem for path in (tmp_path / "runs").iterdir()}
+    assert kept == {identity(run, images(40)) for run in (runs[0], runs[2])}
 
 
 class Stubborn(Exception):
@@ -168,8 +169,8 @@ def test_a_fleet_that_is_closed_stops_its_processes_and_keeps_what_was_done(tmp_
     with pytest.raises(ProcessLookupError):
         os.kill(worker.pid, 0)
     kept = list((tmp_path / "runs").iterdir())
-    assert [path.stem for path in kept] == [first.config.identity]
-    assert read_json(kept[0])["identity"] == first.config.identity
+    assert [path.stem for path in kept] == [identity(first.config, images(40))]
+    assert read_json(kept[0])["identity"] == kept[0].stem
 
 
 SCRIPT = """
@@ -209,7 +210,7 @@ def test_an_interrupt_from_the_keyboard_leaves_records_and_no_process_behind(tmp
     for worker in workers:
         with pytest.raises(ProcessLookupError):
             os.kill(worker, 0)
-    assert GOOD[0].identity in {path.stem for path in (tmp_path / "runs").iterdir()}
+    assert identity(GOOD[0], images(40)) in {path.stem for path in (tmp_path / "runs").iterdir()}
 
 
 def test_an_impossible_number_of_processes_is_refused():

@@ -24,7 +24,7 @@ from reprise.train.fleet.plans import Plans
 from reprise.train.metrics import Evaluations
 from reprise.train.pixels import Pixels
 from reprise.train.record import Finished
-from reprise.train.run import READOUTS, Images, check_run, due_steps, make_network
+from reprise.train.run import READOUTS, Fingerprints, Images, check_run, due_steps, make_network
 
 if TYPE_CHECKING:
     from reprise.train.fleet.fleet import Outcome
@@ -127,6 +127,7 @@ class Group:
 
     def __init__(self, images: Images, device: torch.device) -> None:
         self.images = images
+        self.data: Fingerprints = {}
         self.device = device
         self.pixels = Pixels(images.train, device)
         self.test = self.pixels if images.test is images.train else Pixels(images.test, device)
@@ -153,6 +154,7 @@ class Group:
         planners = min(planners or _PLANNERS, len(configs))
         ahead = 2 * planners + _MOST_LANES * ABREAST
         with Plans(configs, self.images.train.labels, self.classes, planners, ahead) as plans:
+            self.data = self.data or self.images.fingerprints(configs[0])  # that of all: they use the same splits
             try:
                 lanes_made = self._lanes(configs, lanes)
             except Exception as error:
@@ -268,6 +270,7 @@ class Group:
         }
         return Finished(
             config=config,
+            data=self.data,
             stream=stream,
             tape=planned.tape,
             evaluations=evaluations,

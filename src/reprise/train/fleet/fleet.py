@@ -19,7 +19,7 @@ from reprise.specs import whole
 from reprise.train.config import TrainRun
 from reprise.train.fleet.processes import on_cores
 from reprise.train.record import Finished, make_record, read_record, write_record
-from reprise.train.run import Images
+from reprise.train.run import Fingerprints, Images
 from reprise.train.training import train
 
 
@@ -71,8 +71,9 @@ def fleet(
     """Train many runs and give each as it ends, in no promised order.
 
     `images` are those of all runs, or each run's are read from the folder `data`. With `out`, the record of a run is
-    written to `out/runs/<identity>.json` as soon as there is one, and a run that has its record is not run again; so a
-    fleet that was stopped goes on where it stood. A run that fails is given with its error, and the others go on.
+    written to `out/runs/<identity>.json` as soon as there is one, and a run that has its record, made with the same
+    images, is not run again; so a fleet that was stopped goes on where it stood. A run that fails is given with its
+    error, and the others go on.
 
     On a GPU, `lanes` runs go at once, as many as pay unless told. `jobs` is the number of processes: those that plan
     tapes for a GPU, or those that train on a CPU. `watch` is told how far things are.
@@ -89,19 +90,16 @@ def fleet(
     where = torch.device(device)
     wanted = list(dict.fromkeys(runs))
     tally = _Tally(len(wanted), watch)
-    missing = []
-    for run in wanted:
-        record = None if folder is None else _kept(folder, run)
-        if record is None:
-            missing.append(run)
-        else:
-            tally.landed(failed=False)
-            yield Landed(run, record, known=True)
+    kept = {} if folder is None else _kept(folder, wanted, images, data)
+    for run, record in kept.items():
+        tally.landed(failed=False)
+        yield Landed(run, record, known=True)
+    missing = [run for run in wanted if run not in kept]
     with closing(_outcomes(missing, images, data, where, lanes, jobs, tally)) as outcomes:
         for config, found, timings in outcomes:
             landed = _landed(config, found, timings)
             if folder is not None and landed.record is not None:
-                write_record(folder / f"{config.identity}.json", landed.record)
+                write_record(folder / f"{landed.record['identity']}.json", landed.record)
             tally.landed(failed=landed.error is not None)
             yield landed
 
@@ -129,9 +127,27 @@ class _Tally:
             self.watch(Progress(self.done, self.failed, self.total, self.count, time.perf_counter() - self.began))
 
 
-def _kept(folder: Path, run: TrainRun) -> Record | None:
+def _kept(
+    folder: Path, runs: Sequence[TrainRun], images: Images | None, data: str | os.PathLike[str] | None
+) -> dict[TrainRun, Record]:
+    """The records that are there already. Images are read to know them by, unless no record is there at all."""
+    kept: dict[TrainRun, Record] = {}
+    if next(folder.glob("*.json"), None) is None:
+        return kept
+    for source in _together(runs, Images.source):
+        try:
+            found = (images or Images.load(source[0], data)).fingerprints(source[0])
+        except Exception:
+            continue  # it will be said of every run
+        for run in source:
+            if (record := _record(folder, run, found)) is not None:
+                kept[run] = record
+    return kept
+
+
+def _record(folder: Path, run: TrainRun, data: Fingerprints) -> Record | None:
     try:
-        return read_record(folder / f"{run.identity}.json", run)
+        return read_record(folder / f"{run.identity(data)}.json", run, lambda: data)
     except ValueError:
         return None  # damaged, or not this run's: it is made again, and written over
 
