@@ -16,7 +16,7 @@ from train.tinyruns import config, images
 
 from reprise import nets
 from reprise.nets.rows import initial_row
-from reprise.train import TrainingFailed, train
+from reprise.train import Images, TrainingFailed, train
 from reprise.train.fleet import fleet, plans
 from reprise.train.fleet.planned import make_plan
 
@@ -122,6 +122,23 @@ def test_a_record_tells_the_times_that_the_plain_loops_does(driver):
     assert timings.keys() == train(RUNS[0], images())["timings"].keys()
     assert timings["steps"] == STEPS
     assert 0 < timings["prepare"] + timings["train"] < wall
+
+
+def test_images_are_hashed_once_and_named_in_every_record(driver, monkeypatch, tmp_path):
+    hashed, fingerprints = [], Images.fingerprints
+    monkeypatch.setattr(Images, "fingerprints", lambda self, run: hashed.append(run) or fingerprints(self, run))
+    runs = [*RUNS, *(replace(run, lr=0.5) for run in RUNS[:2])]  # two groups, lanes for each
+    held_out = config(validation=True)
+    ends = {landed.config: landed.record for landed in fleet([*runs, held_out], images(), device="cuda", out=tmp_path)}
+    assert len(hashed) == 2
+    data = {name: getattr(images(), name).fingerprint() for name in ("train", "test")}
+    assert all(ends[run]["data"] == data for run in runs)
+    assert ends[held_out]["data"] == {"train": data["train"]}
+    assert all(record["identity"] == run.identity(record["data"]) for run, record in ends.items())
+    again = list(fleet([*runs, held_out], images(), device="cuda", out=tmp_path))
+    assert len(again) == len(runs) + 1
+    assert all(landed.known for landed in again)
+    assert len(hashed) == 4
 
 
 def test_runs_abreast_need_not_be_tested_at_the_same_steps(driver):
