@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import socket
 import subprocess
 import sys
@@ -117,20 +116,6 @@ def test_finished_run_is_not_run_again(
     monkeypatch.setattr(reprise.train.Images, "load", lambda *_, **__: pytest.fail("images were read"))
     assert main([*line, "--seed", "1"]) == 2
     assert "is the record of another run; give another --out" in capsys.readouterr().err
-
-
-def test_pictures_that_have_changed_are_another_run(
-    pictures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    own = Path(shutil.copytree(pictures, tmp_path / "pictures"))
-    line = command(own, "--out", str(tmp_path / "run"))
-    assert main(line) == 0
-    save(own / "train" / "b" / "0.png", 99, (16, 16))
-    capsys.readouterr()
-    assert main(line) == 2
-    said = capsys.readouterr()
-    assert "is the record of a run on other images: its training images have the fingerprint" in said.err
-    assert said.out == ""
 
 
 def test_json(pictures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
