@@ -52,6 +52,14 @@ def test_the_churn_bound():
     assert all(theory.churn_bound(C, 0, b) >= theory.floor(C, b) for C in range(1, 20) for b in range(1, 25))
 
 
+def test_the_first_bound():
+    assert theory.first_bound(100, 0, 8) == theory.floor(100, 8) == 13
+    assert theory.first_bound(100, 5, 8) == 14
+    assert theory.first_bound(1, 0, 1) == 1
+    ranges = [(C, new, b) for C in range(1, 20) for new in range(4) for b in range(1, 25)]
+    assert all(theory.first_bound(*case) <= theory.churn_bound(*case) for case in ranges)
+
+
 def test_the_triangular_law():
     assert theory.rpr_gap_pmf(12, 4) == pytest.approx(np.array([0, 1, 2, 3, 2, 1]) / 9)
     for C, b in ((12, 4), (30, 3), (200, 8), (7, 1)):
@@ -203,6 +211,7 @@ def test_with_as_many_slots_as_classes_every_gap_is_one():
         (lambda: theory.floor(10, -1), ValueError, r"b \(replay size\) must be 1 or more, got -1"),
         (lambda: theory.fixed_set_bound(10.0, 2), TypeError, r"must be a whole number, got 10.0"),
         (lambda: theory.floor(True, 2), TypeError, r"must be a whole number, got True"),
+        (lambda: theory.first_bound(10, -1, 2), ValueError, r"I \(insertions\) must be 0 or more, got -1"),
         (lambda: theory.churn_bound(10, -1, 2), ValueError, r"I \(insertions\) must be 0 or more, got -1"),
         (lambda: theory.extreme_value_scale(10, 2, 0), ValueError, r"steps must be 1 or more, got 0"),
         (lambda: theory.geometric_tail(-1, 10, 2), ValueError, r"g \(gap\) must be 0 or more, got -1"),

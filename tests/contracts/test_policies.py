@@ -89,6 +89,44 @@ class BoastingUnderChurn(IndependentBalanced):
         return -(-(2 * most - 1 + inserted) // n)
 
 
+class Snubbing(RandomisedPass):
+    """Lets a newcomer wait for the next pass: after that it keeps every bound."""
+
+    def begin(self, n, arrived, departed):
+        self.residents.change(arrived, departed)
+        self.deck.change((), departed, self.random)
+
+
+class Grudging(RandomisedPass):
+    """Never serves a class again that has been away, so that this wait never ends."""
+
+    def start(self, random):
+        super().start(random)
+        self.away, self.shunned = set(), set()
+
+    def begin(self, n, arrived, departed):
+        self.away.update(departed)
+        back = self.away.intersection(arrived)
+        super().begin(n, [c for c in arrived if c not in back], [c for c in departed if c not in self.shunned])
+        self.shunned = (self.shunned | back).difference(departed)
+        if not self.residents.ids:  # there is nobody else
+            super().begin(n, sorted(self.shunned), ())
+            self.shunned.clear()
+
+    def state_dict(self):
+        return super().state_dict() | {"away": sorted(self.away), "shunned": sorted(self.shunned)}
+
+    def load_state_dict(self, state):
+        super().load_state_dict(state)
+        self.away, self.shunned = set(state["away"]), set(state["shunned"])
+
+
+class GrudgingInSilence(Grudging):
+    """The same without a promise: nothing is broken."""
+
+    first_bound = None
+
+
 class Stale(FixedCycle):
     """Does not hear of departures."""
 
@@ -117,8 +155,10 @@ class Careless(ReusedPass):
         (Growing(), "global"),
         (Forgetful(), "restored"),
         (Unjust(), "serve classes alike"),
-        (Boasting(), "promises gaps of at most"),
-        (BoastingUnderChurn(), "promises gaps of at most"),
+        (Boasting(), "promises waits of at most"),
+        (BoastingUnderChurn(), "promises waits of at most .* after a visit"),
+        (Snubbing(), "promises waits of at most .* after an arrival"),
+        (Grudging(), "promises waits of at most .* after an arrival .* and was not served at step"),
         (Repeating(), "twice in a batch"),
         (Careless(2), "same arguments"),
         (Stale(), "failed where it must not: KeyError"),
@@ -128,6 +168,10 @@ class Careless(ReusedPass):
 def test_a_broken_schedule_is_found(broken, words):
     with pytest.raises(Broken, match=words):
         check_schedule(broken)
+
+
+def test_a_schedule_that_promises_nothing_of_first_waits_breaks_nothing():
+    check_schedule(GrudgingInSilence())
 
 
 class Hasty(Reservoir):

@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from memory.sampling import FROZEN, RENEWED, RETRIEVALS, STORAGES
+from memory.sampling import FROZEN, RENEWED, RETRIEVALS, SCHEDULES, STORAGES
 
 import reprise
+from reprise import specs
 from reprise.memory import as_retrieval
 
 LABELS = st.integers(0, 8)
@@ -55,9 +56,10 @@ class Dictated:
 
 @dataclass
 class Wait:
-    """A class that stays: what has happened since its last visit."""
+    """A class that stays: what has happened since its last visit, or since it came."""
 
     most: int
+    arrival: bool = False
     inserted: int = 0
     steps: int = 0
     least: int = 10**9
@@ -72,19 +74,17 @@ def longest_waits(script, memory, storage):
         resident = set(memory.labels.tolist())
         batch = set(memory.draw(n).labels.tolist())
         arrived, before = resident - before, resident
-        for label in list(waits):
-            if label not in resident:
-                del waits[label]
-                continue
-            wait = waits[label]
+        waits = {label: wait for label, wait in waits.items() if label in resident}
+        for wait in waits.values():
             wait.most = max(wait.most, len(resident))
             wait.inserted += len(arrived)
+        waits |= {label: Wait(len(resident), arrival=True) for label in arrived}
+        for label, wait in waits.items():
             wait.least = min(wait.least, n)
-            # A class not drawn now is drawn in one step at the earliest.
             wait.steps += 1
+            # A class not drawn now is drawn in one step at the earliest, whether the run goes on or not.
             yield label, wait, wait.steps + (label not in batch)
-        for label in batch:
-            waits[label] = Wait(len(resident))
+        waits |= {label: Wait(len(resident)) for label in batch}
 
 
 CAPACITY = 12
@@ -95,38 +95,77 @@ FIRST = st.lists(st.integers(0, 14), min_size=CAPACITY, max_size=CAPACITY).map(
 )
 
 
-def deck_bound(wait, n):
-    return -(-(2 * wait.most - 1 + wait.inserted) // n)
+def deck(wait, n):
+    """What every pass over the classes keeps: after a visit, and sooner after an arrival."""
+    return -(-((wait.most if wait.arrival else 2 * wait.most - 1) + wait.inserted) // n)
+
+
+def cycle(wait, n):
+    return -(-(wait.most + wait.inserted) // n)
+
+
+def part(slots):
+    return lambda wait, n: 1 if n >= wait.most else deck(wait, min(slots, n))
+
+
+def capped(stretch):
+    return lambda wait, n: ceil(Fraction(stretch) * wait.most / n) if n < wait.most else 1
+
+
+def blocks(size=None):
+    """A pass over blocks, one a step; as many blocks as classes where holes have left one class to each."""
+
+    def bound(wait, n):
+        if (size or n) > n:
+            return None
+        return wait.inserted + (max(wait.most, 2 * wait.most - 3) if wait.arrival else 2 * wait.most - 1)
+
+    return bound
 
 
 BOUNDS = {
-    "rpr": deck_bound,
-    "rpr+pass": deck_bound,
-    "reused:1": deck_bound,
-    "reused:4": deck_bound,
-    "window:0.2": deck_bound,
-    "window:1": deck_bound,
-    "fixed": lambda wait, n: -(-(wait.most + wait.inserted) // n),
-    "hybrid:2": lambda wait, n: 1 if n >= wait.most else deck_bound(wait, min(2, n)),
-    "deadline:1.1": lambda wait, n: ceil(Fraction(11, 10) * wait.most / n) if n < wait.most else 1,
-    "deadline:2": lambda wait, n: -(-2 * wait.most // n) if n < wait.most else 1,
-    "deadline:4.5": lambda wait, n: ceil(Fraction(9, 2) * wait.most / n) if n < wait.most else 1,
+    "rpr": deck,
+    "reused:1": deck,
+    "reused:4": deck,
+    "window:0.2": deck,
+    "window:1": deck,
+    "fixed": cycle,
+    "hybrid:1": part(1),
+    "hybrid:2": part(2),
+    "deadline:1.1": capped("1.1"),
+    "deadline:2": capped(2),
+    "deadline:4.5": capped("4.5"),
+    "frozen-pass": blocks(),
+    "frozen-pass:2": blocks(2),
+    "iid": lambda wait, n: 1 if n >= wait.most else None,
+    "frozen-iid": lambda wait, n: None,
 }
+
+
+def within(waited, wait, retrieval, n):
+    """Whether a wait keeps the bound, which is the one that the schedule promises."""
+    schedule = as_retrieval(retrieval).schedule
+    bound = BOUNDS[retrieval](wait, n)
+    promise = schedule.first_bound if wait.arrival else schedule.churn_bound
+    assert promise(wait.most, wait.inserted, n) == bound
+    return bound is None or waited <= bound
+
+
+def test_every_schedule_says_what_it_promises():
+    assert {spec.split(":")[0] for spec in BOUNDS} == set(specs.registered("schedule"))
 
 
 @pytest.mark.parametrize("retrieval", BOUNDS)
 @given(n=st.integers(1, 6), first=FIRST, rest=st.lists(WRITES, min_size=5, max_size=25), seed=st.integers(0, 999))
-@settings(max_examples=120)
-def test_no_class_waits_longer_than_its_churn_bound(retrieval, n, first, rest, seed):
+@settings(max_examples=100)
+def test_no_class_waits_longer_than_its_bound(retrieval, n, first, rest, seed):
     storage = Dictated()
     memory = reprise.Memory(CAPACITY, storage, retrieval, seed=seed)
-    schedule = as_retrieval(retrieval).schedule
     for label, wait, waited in longest_waits([(n, writes) for writes in [first, *rest]], memory, storage):
-        assert waited <= BOUNDS[retrieval](wait, n), (label, wait)
-        assert BOUNDS[retrieval](wait, n) <= schedule.churn_bound(wait.most, wait.inserted, n)
+        assert within(waited, wait, retrieval, n), (label, wait)
 
 
-@pytest.mark.parametrize("retrieval", ["rpr", "reused:4", "window:0.2"])
+@pytest.mark.parametrize("retrieval", ["rpr", "reused:4", "window:0.2", "fixed", "hybrid:2"])
 @given(
     first=FIRST,
     rest=st.lists(st.tuples(st.integers(1, 20), WRITES), min_size=5, max_size=25),
@@ -137,7 +176,7 @@ def test_passes_keep_the_bound_of_the_smallest_draw_when_the_size_changes(retrie
     storage = Dictated()
     memory = reprise.Memory(CAPACITY, storage, retrieval, seed=seed)
     for label, wait, waited in longest_waits([(3, first), *rest], memory, storage):
-        assert waited <= deck_bound(wait, wait.least), (label, wait)
+        assert within(waited, wait, retrieval, wait.least), (label, wait)
 
 
 def tides(rng, n):
@@ -158,7 +197,50 @@ def test_the_bounds_hold_while_classes_flood_in_and_out(retrieval, n):
         storage = Dictated()
         memory = reprise.Memory(CAPACITY, storage, retrieval, seed=seed)
         for label, wait, waited in longest_waits(tides(np.random.default_rng(seed), n), memory, storage):
-            assert waited <= BOUNDS[retrieval](wait, n), (label, wait, seed)
+            assert within(waited, wait, retrieval, n), (label, wait, seed)
+
+
+def attains(retrieval, script, seeds, *, arrival, inserted=0):
+    """Whether a class waits as long as the bound allows, and longer than a step, under one of the seeds."""
+    for seed in range(seeds):
+        storage = Dictated()
+        memory = reprise.Memory(CAPACITY, storage, retrieval, seed=seed)
+        for _, wait, waited in longest_waits(script, memory, storage):
+            reached = 1 < waited == BOUNDS[retrieval](wait, script[0][0])
+            if reached and (wait.arrival, wait.inserted) == (arrival, inserted):
+                return True
+    return False
+
+
+@pytest.mark.parametrize("retrieval", [spec for spec, bound in BOUNDS.items() if bound(Wait(5), 2) is not None])
+def test_first_bounds_are_reached(retrieval):
+    """So no smaller bound is true. The last class of a first pass is enough, but for blocks, which need holes."""
+    holes = [(2, [(slot, slot) for slot in range(6)]), (2, [(1, 0), (3, 2), (5, 4)]), *[(2, [])] * 2, (2, [(1, 9)])]
+    still = [(2, [(slot, slot) for slot in range(5)]), *[(2, [])] * 20]
+    assert attains(retrieval, [*holes, *still[1:]] if "frozen" in retrieval else still, 200, arrival=True)
+
+
+def test_the_bounds_of_rpr_are_reached_while_classes_come_and_go():
+    # Two strangers take the slots of classes that have come, and come themselves before class 0: I is 2.
+    came = [(1, [(1, 100)]), (1, [(2, 101)])]
+    begin, still = (1, [(slot, slot) for slot in range(3)]), [(1, [])] * 8
+    assert attains("rpr", [begin, *came, *still], 200, arrival=True, inserted=2)
+    assert attains("rpr", [begin, *still[:3], *came, *still], 1_000, arrival=False, inserted=2)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@given(
+    script=st.lists(st.tuples(st.integers(0, 12), ARRIVALS), min_size=3, max_size=20),
+    seed=st.integers(0, 99),
+)
+@settings(max_examples=25)
+def test_classes_come_as_they_would_without_example_passes(schedule, script, seed):
+    """So what a schedule promises of classes, it promises with `+pass`."""
+    one, other = (reprise.Memory(7, "fifo", spec, seed=seed) for spec in (schedule, f"{schedule}+pass"))
+    for n, arriving in script:
+        assert one.draw(n).labels.tolist() == other.draw(n).labels.tolist()
+        one.store(arriving)
+        other.store(arriving)
 
 
 # Batches ----------------------------------------------------------------------------------------------------------

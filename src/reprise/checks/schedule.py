@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,8 +23,9 @@ def check_schedule(policy: str | Schedule) -> None:
 
     All that `check_retrieval` asks. On a fixed set: it names resident classes only, none twice in a batch that
     has room for each once (unless it says `distinct = False`), leaves out no class for good, serves every class
-    alike when b divides C, and keeps its `bound`. While classes come and go it keeps its `churn_bound`, with
-    the interval's own largest set and insertions.
+    alike when b divides C, and keeps its `bound`. While classes come and go it keeps its `churn_bound` after a visit
+    and its `first_bound`, if it has one, after an arrival, with the interval's own largest set and insertions. Waits
+    that no visit ends count as well.
     """
     retrieval = as_retrieval(policy)
     if not isinstance(retrieval, Scheduled):
@@ -53,10 +55,13 @@ def _check_fixed_set(schedule: Any, what: str, classes: int, n: int) -> None:
             longest = max(longest, step - last[label])
             last[label] = step
             visits[label] += 1
-    longest = max(longest, max(_LONG - 1 - step for step in last.values()))
+    # Whoever the last batch left out waits at least one step more.
+    longest = max([longest, *(_LONG - step for step in last.values() if step < _LONG - 1)])
     require(len(visits) == classes, f"{what}, {where}, must serve every class; {classes - len(visits)} never came")
     bound = schedule.bound(classes, n)
-    require(bound is None or longest <= bound, f"{what}, {where}, promises gaps of at most {bound}; one took {longest}")
+    require(
+        bound is None or longest <= bound, f"{what}, {where}, promises waits of at most {bound}; one took {longest}"
+    )
     if classes % n == 0:
         _check_marginal(visits, what, where)
 
@@ -73,30 +78,47 @@ def _check_marginal(visits: Counter[int], what: str, where: str) -> None:
         )
 
 
+@dataclass
+class _Wait:
+    """A resident class that waits, and what has happened to the set meanwhile."""
+
+    since: int  # step of the last visit; the one before the first draw that knew the class
+    most: int
+    inserted: int = 0
+    arrival: bool = False
+
+
 def _check_churn(schedule: Any, what: str, seed: int) -> None:
     capacity, script = trial(2 * seed + 1, steps=150)  # odd trials draw the same n at every step
     memory = Memory(capacity, ("fifo", "reservoir", "brs")[seed % 3], schedule, seed)
-    n, inserted, seen = script[0].n, 0, set[int]()
-    sizes: list[int] = []
-    open_: dict[int, tuple[int, int]] = {}  # class: the step of its last visit, and the insertions up to then
+    n = script[0].n
+    waits: dict[int, _Wait] = {}
     for number, step in enumerate(script):
         resident = set(memory.classes.tolist())
-        inserted += len(resident - seen)
-        sizes.append(len(resident))
-        for label in seen - resident:
-            open_.pop(label, None)
-        seen = resident
+        arrived = resident - waits.keys()
+        for label in waits.keys() - resident:
+            del waits[label]
+        for wait in waits.values():
+            wait.most = max(wait.most, len(resident))
+            wait.inserted += len(arrived)
+        waits.update((label, _Wait(number - 1, len(resident), arrival=True)) for label in arrived)
         labels = memory.labels
         (slots,), _ = advance(memory, step)
-        for label in {int(labels[slot]) for slot in slots}:
-            require(label in resident, f"{what} must name resident classes; it named {label}")
-            if label in open_:
-                first, before = open_[label]
-                most, came = max(sizes[first:]), inserted - before
-                bound = schedule.churn_bound(most, came, n)
-                require(
-                    bound is None or number - first <= bound,
-                    f"{what} promises gaps of at most {bound} with up to {most} classes, {came} arrivals and batches "
-                    f"of {n}; in trial {seed} class {label} waited {number - first} steps until step {number}",
-                )
-            open_[label] = number, inserted
+        batch = {int(labels[slot]) for slot in slots}
+        for label, wait in waits.items():
+            _check_wait(schedule, what, wait, n, f"in trial {seed} class {label} waited", number, label in batch)
+        waits.update((label, _Wait(number, len(resident))) for label in batch)
+
+
+def _check_wait(schedule: Any, what: str, wait: _Wait, n: int, who: str, step: int, served: bool) -> None:
+    promise = getattr(schedule, "first_bound", None) if wait.arrival else schedule.churn_bound
+    bound = None if promise is None else promise(wait.most, wait.inserted, n)
+    if bound is None:
+        return
+    waited = step - wait.since
+    since, end = "an arrival" if wait.arrival else "a visit", "until" if served else "and was not served at"
+    require(
+        waited + (not served) <= bound,  # whoever is not served now waits at least one step more
+        f"{what} promises waits of at most {bound} after {since} with up to {wait.most} classes, {wait.inserted} "
+        f"arrivals and batches of {n}; {who} {waited} steps {end} step {step}",
+    )

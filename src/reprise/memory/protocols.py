@@ -43,7 +43,14 @@ class Storage(Protocol):
 class Schedule(Protocol):
     """When classes return: yields class ids for a replay batch. It sees class ids only.
 
-    A schedule that may name a class twice in a batch though there are enough others sets `distinct = False`.
+    A schedule that may name a class twice in a batch though there are enough others sets `distinct = False`. One that
+    promises how soon a class is served that has just come says so by `first_bound(most, inserted, n)`, the longest wait
+    from its arrival to its first visit, or None: `most` is the largest number of resident classes from the first draw
+    that knows the class to the visit, `inserted` how many came at later draws. Without that method nothing is promised.
+
+    A wait counts draws, the one that ends it included. What a schedule promises of waits that end it also keeps of a
+    wait that is cut off, by the end of a run or by an eviction: it cannot know that, and the visit would have come one
+    draw later at the earliest.
     """
 
     def fresh(self) -> Self: ...
@@ -61,7 +68,7 @@ class Schedule(Protocol):
         """
 
     def bound(self, classes: int, n: int) -> int | None:
-        """The longest gap of any class on a fixed set of `classes`, drawing n a step; None if there is no bound."""
+        """The longest wait of any class on a fixed set of `classes`, the first included; None if there is no bound."""
 
     def churn_bound(self, most: int, inserted: int, n: int) -> int | None:
         """The longest gap of a class that stays while others come and go; None if there is no bound.

@@ -42,13 +42,31 @@ def churn_bound(C_max: int, I: int, b: int) -> int:  # noqa: E741 - the paper's 
     """The longest gap of randomised-pass replay while classes come and go: ⌈(2·C_max − 1 + I)/b⌉.
 
     It holds for a class that stays resident between the two visits; C_max is the largest resident count of that
-    interval and I the number of classes inserted during it (the paper's churn-conditional bound).
+    interval and I the number of classes inserted during it (the paper's churn-conditional bound). A wait that is cut
+    off, by the end of the tape or by an eviction, stays below it: had nothing changed, the visit would have come a step
+    later at the earliest.
 
     >>> churn_bound(100, 0, 8), churn_bound(100, 10, 8)
     (25, 27)
     """
     C_max, b = classes_and_slots(C_max, b)
     return -(-(2 * C_max - 1 + whole(I, "I (insertions)", 0)) // b)
+
+
+def first_bound(C_max: int, I: int, b: int) -> int:  # noqa: E741 - the paper's letter
+    """The longest wait of randomised-pass replay from a class's arrival to its first visit: ⌈(C_max + I)/b⌉.
+
+    The class enters the deck of the current pass. That deck holds no class twice, so at the first draw that knows the
+    class at most C_max − 1 others stand before it; later only an arrival can come to stand before it, and every draw
+    takes b from the front. C_max is the largest resident count from that draw to the visit, I the number of classes
+    inserted at later draws. The wait counts draws, the one that serves the class included. It is reached by the last
+    class of a first pass. A wait that is cut off stays below it, as in `churn_bound`.
+
+    >>> first_bound(100, 0, 8), first_bound(100, 10, 8)
+    (13, 14)
+    """
+    C_max, b = classes_and_slots(C_max, b)
+    return -(-(C_max + whole(I, "I (insertions)", 0)) // b)
 
 
 def extreme_value_scale(C: int, b: int, steps: int) -> float:

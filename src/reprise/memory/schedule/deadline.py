@@ -141,6 +141,9 @@ class Deadline(Policy):
     def churn_bound(self, most: int, inserted: int, n: int) -> int:
         return self.bound(most, n)
 
+    def first_bound(self, most: int, inserted: int, n: int) -> int:
+        return self.bound(most, n)  # an arrival counts as served at the step that brought it
+
     def state_dict(self) -> dict[str, Any]:
         return {
             "ring": list(self.ring.ids),

@@ -41,6 +41,9 @@ class FixedCycle(Policy):
         # Between two visits of a class the cursor meets every other class at most once, and each arrival once.
         return -(-(most + inserted) // n)
 
+    def first_bound(self, most: int, inserted: int, n: int) -> int:
+        return self.churn_bound(most, inserted, n)  # the cursor reaches an arrival within one round, too
+
     def state_dict(self) -> dict[str, Any]:
         return {"residents": list(self.residents.ids), "last": self.last}
 

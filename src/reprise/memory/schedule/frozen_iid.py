@@ -44,6 +44,9 @@ class FrozenIndependent(Policy):
     def churn_bound(self, most: int, inserted: int, n: int) -> None:
         return None
 
+    def first_bound(self, most: int, inserted: int, n: int) -> None:
+        return None
+
     def state_dict(self) -> dict[str, Any]:
         return {"blocks": self.blocks.state_dict()}
 

@@ -47,8 +47,15 @@ class FrozenPass(Policy):
         )  # a block larger than the draw takes several visits to be through
         return (visits + 1) * blocks - 1
 
-    def churn_bound(self, most: int, inserted: int, n: int) -> None:
-        return None  # holes make more blocks than the resident count tells
+    def churn_bound(self, most: int, inserted: int, n: int) -> int | None:
+        # Holes may leave a block to every class, so a pass may take as many steps as there are classes. And a block
+        # larger than the draw may lose a class at every visit, and with it the place of the class that is next.
+        return 2 * most - 1 + inserted if (self.size or n) <= n else None
+
+    def first_bound(self, most: int, inserted: int, n: int) -> int | None:
+        # It may join a block that has just been served. Then no block is empty and this one holds two classes, and as
+        # blocks are opened only when all are full, there is one block less than classes until it is served.
+        return max(most, 2 * most - 3) + inserted if (self.size or n) <= n else None
 
     def state_dict(self) -> dict[str, Any]:
         return {"blocks": self.blocks.state_dict(), "deck": list(self.deck.left)}

@@ -58,7 +58,10 @@ class HybridPass(Policy):
         return 1 if n >= classes else 2 * -(-classes // min(self.slots, n)) - 1
 
     def churn_bound(self, most: int, inserted: int, n: int) -> int:
-        return -(-(2 * most - 1 + inserted) // min(self.slots, n))
+        return 1 if n >= most else -(-(2 * most - 1 + inserted) // min(self.slots, n))
+
+    def first_bound(self, most: int, inserted: int, n: int) -> int:
+        return 1 if n >= most else -(-(most + inserted) // min(self.slots, n))
 
     def state_dict(self) -> dict[str, Any]:
         return {"residents": list(self.residents.ids), "deck": list(self.deck.left), "ring": list(self.ring.ids)}

@@ -36,6 +36,9 @@ class IndependentBalanced(Policy):
     def churn_bound(self, most: int, inserted: int, n: int) -> int | None:
         return 1 if n >= most else None
 
+    def first_bound(self, most: int, inserted: int, n: int) -> int | None:
+        return 1 if n >= most else None
+
     def state_dict(self) -> dict[str, Any]:
         return {"ring": list(self.ring.ids)}
 

@@ -16,7 +16,9 @@ class RandomisedPass(Policy):
 
     A deck holds the classes not yet visited in this pass. A batch takes the next b; an empty deck is refilled
     with a new permutation, classes already in the batch last. Arrivals enter at a random position.
-    No class waits longer than 2⌈C/b⌉−1 steps on a fixed set, nor ⌈(2·C_max−1+I)/b⌉ under churn.
+    No class waits longer than 2⌈C/b⌉−1 steps on a fixed set, nor ⌈(2·C_max−1+I)/b⌉ under churn. A class that has just
+    come waits at most ⌈(C_max+I)/b⌉: the deck holds no class twice, so its place there is at most C_max, only an
+    arrival can come to stand before it, and every step takes b from the front.
     """
 
     def start(self, random: Random) -> None:
@@ -43,6 +45,9 @@ class RandomisedPass(Policy):
 
     def churn_bound(self, most: int, inserted: int, n: int) -> int:
         return -(-(2 * most - 1 + inserted) // n)
+
+    def first_bound(self, most: int, inserted: int, n: int) -> int:
+        return -(-(most + inserted) // n)  # its place in the deck it enters, and whoever enters before it comes
 
     def state_dict(self) -> dict[str, Any]:
         return {"residents": list(self.residents.ids), "deck": list(self.deck.left)}

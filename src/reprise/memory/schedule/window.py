@@ -62,6 +62,9 @@ class WindowedPass(Policy):
     def churn_bound(self, most: int, inserted: int, n: int) -> int:
         return -(-(2 * most - 1 + inserted) // n)
 
+    def first_bound(self, most: int, inserted: int, n: int) -> int:
+        return -(-(most + inserted) // n)  # its place in the deck it enters, and whoever enters before it comes
+
     def state_dict(self) -> dict[str, Any]:
         return {
             "residents": list(self.residents.ids),
