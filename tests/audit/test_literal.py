@@ -31,6 +31,8 @@ def literal_audit(tape):
     memory = dict(enumerate(tape.initial.tolist()))
     known = set()
     waiting = {}  # class -> [step of last visit, largest resident count since, insertions since], while resident
+    unserved = {}  # resident class -> [draws since visit or arrival, largest count, insertions, whether by arrival]
+    first, cut = [], []  # (class, draws, bound)
     visited_at = {}  # class -> step of last visit
     visits, present, pairs = Counter(), Counter(), Counter()
     gaps, wall, bounds = [], [], []
@@ -45,6 +47,14 @@ def literal_audit(tape):
             present.update(resident)
             for c in left:
                 waiting.pop(c, None)
+                cut.append((c, *waited(unserved.pop(c), tape.replay_size)))
+            for record in unserved.values():
+                record[1] = max(record[1], len(resident))
+                record[2] += len(came)
+            for c in came:
+                unserved[c] = [0, len(resident), 0, True]
+            for record in unserved.values():
+                record[0] += 1
             for record in waiting.values():
                 record[1] = max(record[1], len(resident))
                 record[2] += len(came)
@@ -58,6 +68,9 @@ def literal_audit(tape):
                     bounds.append((c, math.ceil((2 * largest - 1 + inserted) / tape.replay_size)))
                 if c in visited_at:
                     wall.append((c, step - visited_at[c]))
+                if unserved[c][3]:
+                    first.append((c, *waited(unserved[c], tape.replay_size)))
+                unserved[c] = [0, len(resident), 0, False]
                 waiting[c] = [step, len(resident), 0]
                 visited_at[c] = step
             visits.update(batch)
@@ -66,6 +79,7 @@ def literal_audit(tape):
         for example, slot in zip(tape.incoming[step].tolist(), tape.written[step].tolist(), strict=True):
             if slot != -1:
                 memory[slot] = example
+    still = [(c, *waited(record, tape.replay_size)) for c, record in unserved.items()]
     lengths = [gap for _, gap in gaps]
     total = sum(pairs.values())
     possible = math.comb(most, 2)
@@ -86,8 +100,18 @@ def literal_audit(tape):
         "pair_entropy": entropy / math.log(possible) if total and possible > 1 else None,
         "exposure_min": min(exposure.values(), default=None),
         "exposure_max": max(exposure.values(), default=None),
+        "first_max": max((draws for _, draws, _ in first), default=None),
+        "open_max": max((draws for _, draws, _ in still), default=None),
+        "cut_max": max((draws for _, draws, _ in cut), default=0),
+        "never": sum(c not in visited_at for c in known),
+        "overdue": sum(draws > bound for _, draws, bound in first)
+        + sum(draws + 1 > bound for _, draws, bound in [*still, *cut]),
     }
     more = {
+        "first": sorted(first, key=lambda wait: wait[0]),
+        "open": sorted(still),
+        "cut": sorted(cut, key=lambda wait: wait[0]),
+        "present": present.total(),
         "gaps": sorted(gaps, key=lambda pair: pair[0]),
         "bounds": sorted(bounds, key=lambda pair: pair[0]),
         "wall": sorted(wall, key=lambda pair: pair[0]),
@@ -98,6 +122,12 @@ def literal_audit(tape):
         "distinct_per_batch": sum(visits.values()) / batches if batches else None,
     }
     return figures, more
+
+
+def waited(record, size):
+    """Draws, and how many a randomised pass allows: once round the deck after an arrival, twice after a visit."""
+    draws, largest, inserted, arrival = record
+    return draws, math.ceil((inserted + (largest if arrival else 2 * largest - 1)) / size)
 
 
 def same(found, expected):
@@ -122,6 +152,20 @@ def agree(tape):
     assert list(zip(gap_classes, audit.gaps.tolist(), strict=True)) == more["gaps"]
     assert list(zip(gap_classes, audit.bounds.tolist(), strict=True)) == more["bounds"]
     assert audit.wall_gaps.tolist() == [gap for _, gap in more["wall"]]
+    for kind in ("first", "open", "cut"):
+        waits = getattr(audit, kind)
+        found = zip(waits.classes.tolist(), waits.lengths.tolist(), waits.bounds.tolist(), strict=True)
+        assert list(found) == more[kind], kind
+    # Every draw that found a class resident is in one wait.
+    assert (
+        sum(
+            int(lengths.sum())
+            for lengths in (audit.gaps, *(waits.lengths for waits in (audit.first, audit.open, audit.cut)))
+        )
+        == more["present"]
+    )
+    longest = [figures[key] or 0 for key in ("max", "first_max", "open_max", "cut_max")]
+    assert audit.longest == (max(longest) if more["present"] else None)
     assert audit.class_max == more["class_max"]
     assert same(audit.occupancy_spread, more["occupancy_spread"])
     assert same(audit.distinct_per_batch, more["distinct_per_batch"])
@@ -190,6 +234,7 @@ def test_a_long_life(tape_of, seed):
     assert audit.deactivations > 10
     assert audit.violations > 0
     assert audit.wall_max > audit.max
+    assert audit.overdue > len(audit.cut) // 10 > 0
     assert len(audit.wall_gaps) > len(audit.gaps) > 300
 
 

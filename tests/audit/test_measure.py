@@ -50,6 +50,55 @@ def test_an_eviction_seen_at_a_draw_discards_the_open_gap(tape_of):
     assert audit.exposure.tolist() == [2 / 6, 3 / 4]
 
 
+def test_waits_that_are_no_gap(tape_of):
+    # Class 0 at steps 2 and 3, class 1 never, class 2 stored by step 0 and drawn at step 4, class 3 not drawn again.
+    steps = [([[3]], [(2, 3)]), NOTHING, drawing(0), drawing(0), drawing(2), NOTHING, NOTHING]
+    audit = measure(tape_of(steps, initial=[0, 1, 3]))
+    # From the start to the visit: three draws, one, and four from draw 1 on.
+    assert audit.first.classes.tolist() == [0, 2, 3]
+    assert audit.first.lengths.tolist() == [3, 4, 1]
+    # Draws since the last visit, or since arrival, that did not serve the class.
+    assert audit.open.classes.tolist() == [0, 1, 2, 3]
+    assert audit.open.lengths.tolist() == [3, 7, 2, 6]
+    assert (audit.max, audit.first_max, audit.open_max, audit.cut_max) == (1, 4, 7, 0)
+    assert (audit.longest, audit.never) == (7, 1)
+    # Four classes in twos: two steps after an arrival, and one slot more, ⌈5/2⌉, for those who saw class 2 come after.
+    # After a visit ⌈7/2⌉, or ⌈8/2⌉ with class 2.
+    assert audit.first.bounds.tolist() == [3, 2, 2]
+    assert audit.open.bounds.tolist() == [4, 3, 4, 4]
+    assert audit.overdue == 3  # class 2 until its first visit, class 1, and class 3 since its visit
+    assert audit.violations == 0
+
+
+def test_an_eviction_cuts_a_wait_with_a_visit_or_without_one(tape_of):
+    # Class 1 is drawn at step 0 and evicted by step 2; class 2 takes its slot and is evicted, never drawn, by step 5.
+    steps = [drawing(1), NOTHING, ([[]], [(2, 1)]), NOTHING, drawing(0), ([[]], [(1, 1)]), drawing(1)]
+    audit = measure(tape_of(steps, initial=[0, 1], replay_size=1))
+    assert list(zip(audit.cut.classes.tolist(), audit.cut.lengths.tolist(), strict=True)) == [(1, 2), (2, 3)]
+    assert audit.cut.bounds.tolist() == [3, 2]  # ⌈(2·2 − 1)/1⌉ after a visit, ⌈2/1⌉ after an arrival
+    assert list(zip(audit.first.classes.tolist(), audit.first.lengths.tolist(), strict=True)) == [
+        (0, 5),
+        (1, 1),
+        (1, 1),
+    ]
+    assert audit.open.lengths.tolist() == [2, 0]
+    assert (audit.cut_max, audit.longest, audit.never) == (3, 5, 0)
+    assert audit.overdue == 2  # class 0 until its first visit, class 2
+
+
+def test_a_class_is_never_replayed_only_if_no_stay_of_it_was(tape_of):
+    # Class 1 is drawn, evicted, and back for the last two draws; class 2 comes with the last step and is not observed.
+    steps = [drawing(1), ([[0]], [(0, 1)]), ([[0]], [(1, 1)]), drawing(0), ([[0]], [(2, 0)])]
+    audit = measure(tape_of(steps, initial=[0, 1]))
+    assert (audit.never, audit.open_max) == (0, 2)
+    assert audit.open.classes.tolist() == [0, 1]
+
+
+def test_waits_of_a_tape_that_ends_with_a_visit_of_everybody(tape_of):
+    audit = measure(tape_of([drawing(0, 1), drawing(0, 1)], initial=[0, 1]))
+    assert (audit.first_max, audit.open_max, audit.cut_max, audit.never, audit.overdue) == (1, 0, 0, 0, 0)
+
+
 def test_a_class_that_leaves_and_returns_between_two_draws_never_left(tape_of):
     steps = [([[1]], [(0, 1), (1, 1)]), NOTHING, drawing(1)]
     audit = measure(tape_of(steps, initial=[0, 1]))
@@ -153,7 +202,10 @@ def test_occupancy_spread_counts_what_is_stored_after_the_last_step(tape_of):
 def test_what_nothing_defines_is_none(tape_of):
     audit = measure(tape_of([NOTHING, NOTHING]))
     undefined = dict.fromkeys(KEYS, None)
-    assert audit.to_dict() == undefined | {"steps": 2, "violations": 0, "deactivations": 0}
+    assert audit.to_dict() == undefined | {"steps": 2} | dict.fromkeys(
+        ("violations", "deactivations", "cut_max", "never", "overdue"), 0
+    )
+    assert audit.longest is None
     assert audit.occupancy_spread is audit.distinct_per_batch is None
     assert audit.pairs().shape == (0, 0)
     two = measure(tape_of([drawing(0, 1), drawing(0, 1)], initial=[0, 1]))
@@ -192,7 +244,7 @@ def test_to_dict_has_the_keys_in_order_and_plain_numbers(tape_of):
     figures = audit.to_dict()
     assert " ".join(figures) == (
         "steps mean p50 p95 p99 max wall_max violations deactivations "
-        "pair_coverage pair_entropy exposure_min exposure_max"
+        "pair_coverage pair_entropy exposure_min exposure_max first_max open_max cut_max never overdue"
     )
     assert {type(value) for value in figures.values()} == {int, float}
 
@@ -219,9 +271,12 @@ def test_an_audit_is_frozen_comparable_and_readable(tape_of):
         audit.mean = 0.0
     with pytest.raises(ValueError, match="read-only"):
         audit.gaps[0] = 0
+    with pytest.raises(ValueError, match="read-only"):
+        audit.open.lengths[0] = 0
     assert repr(audit).startswith("Audit(steps=3, mean=1.333, p50=1, ")
     assert str(audit).splitlines()[0] == "Audit of 3 steps, 3 classes, at most 3 at once"
     assert "max 2, wall max 2" in str(audit)
+    assert "first 2, open 1, cut 0 at most; 0 never replayed, 0 overdue" in str(audit)
     assert "None" not in str(measure(tape_of([NOTHING])))
 
 

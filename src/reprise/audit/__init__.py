@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from reprise.audit import theory
 from reprise.audit.measurement import measure
-from reprise.audit.result import KEYS, Audit
+from reprise.audit.result import KEYS, Audit, longest_wait
+from reprise.audit.waits import Waits
 
-__all__ = ["KEYS", "Audit", "measure", "theory"]
+__all__ = ["KEYS", "Audit", "Waits", "longest_wait", "measure", "theory"]

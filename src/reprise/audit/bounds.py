@@ -1,4 +1,4 @@
-"""The churn bound of every measured gap, with that interval's own classes and insertions."""
+"""The bound of every measured wait, with that interval's own classes and insertions."""
 
 from __future__ import annotations
 
@@ -11,20 +11,24 @@ from reprise.audit.residency import Residency
 Ints = NDArray[np.int64]
 
 
-def churn_bounds(gaps: Gaps, residency: Residency, replay_size: int) -> Ints:
-    """The longest gap that the churn-conditional proposition allows in each interval.
+def pass_bounds(waits: Gaps, residency: Residency, replay_size: int, arrival: bool | NDArray[np.bool_] = False) -> Ints:
+    """The longest that a randomised pass lets each wait last, in its own interval.
 
-    That is ⌈(2·C_max − 1 + I)/b⌉, where C_max is the largest resident count at the draws from the first visit to
-    the second, both included, and I counts the classes inserted at draws after the first visit, up to and
-    including the second. With several draws a step, b is still the size of one draw: each draw has a schedule of
-    its own that keeps the bound, so their union keeps it too.
+    After a visit that is ⌈(2·C_max − 1 + I)/b⌉ (`theory.churn_bound`), where C_max is the largest resident count at the
+    draws from the visit to the end of the wait, both included, and I counts the classes inserted at draws after the
+    visit, up to and including the end. After an `arrival` it is ⌈(C_max + I)/b⌉ (`theory.first_bound`), over the draws
+    from the first that knew the class: C_max counts all who were resident then, and I those who came at later draws.
+    With several draws a step, b is still the size of one draw: each draw has a schedule of its own that keeps the
+    bound, so their union keeps it too.
     """
-    if not len(gaps):
+    if not len(waits):
         return np.empty(0, np.int64)
+    first, last = waits.first + arrival, waits.second
     inserted = np.cumsum(residency.arrivals)
-    most = range_maximum(residency.count, gaps.first, gaps.second)
-    slots = 2 * most - 1 + inserted[gaps.second] - inserted[gaps.first]
-    return -(-slots // replay_size)
+    most = range_maximum(residency.count, first, last)
+    slots = np.where(arrival, most, 2 * most - 1) + inserted[last] - inserted[first]
+    bounds: Ints = -(-slots // replay_size)
+    return bounds
 
 
 def range_maximum(values: Ints, first: Ints, last: Ints) -> Ints:

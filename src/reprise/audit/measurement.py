@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from reprise.audit.bounds import churn_bounds
+from reprise.audit.bounds import pass_bounds
 from reprise.audit.cooccurrence import pair_statistics
 from reprise.audit.gaps import find_gaps
 from reprise.audit.residency import reconstruct
 from reprise.audit.result import Audit
 from reprise.audit.visits import find_visits
+from reprise.audit.waits import find_waits
 from reprise.tape import Tape
 
 
@@ -24,11 +25,14 @@ def measure(tape: Tape) -> Audit:
     visits = find_visits(tape, residency)
     resident, wall = find_gaps(visits)
     gaps, wall_gaps = resident.lengths(), wall.lengths()
-    bounds = churn_bounds(resident, residency, tape.replay_size)
+    bounds = pass_bounds(resident, residency, tape.replay_size)
+    first, open_, cut = find_waits(visits, residency, tape.replay_size)
     class_max = int(residency.count.max(initial=0))
     coverage, entropy = pair_statistics(visits, len(residency.classes), class_max)
     exposure = np.bincount(visits.classes, minlength=len(residency.classes)) / residency.draws()
     p50, p95, p99 = np.percentile(gaps, (50, 95, 99)).tolist() if len(gaps) else (None, None, None)
+    overdue = np.count_nonzero(first.lengths > first.bounds)
+    overdue += sum(np.count_nonzero(waits.lengths >= waits.bounds) for waits in (open_, cut))
     busy = len(np.unique(visits.steps))
     return Audit(
         steps=len(tape),
@@ -44,6 +48,11 @@ def measure(tape: Tape) -> Audit:
         pair_entropy=entropy,
         exposure_min=float(exposure.min()) if len(exposure) else None,
         exposure_max=float(exposure.max()) if len(exposure) else None,
+        first_max=first.max,
+        open_max=open_.max,
+        cut_max=cut.max or 0,
+        never=int(np.count_nonzero(np.isin(open_.classes, residency.classes[exposure == 0]))),
+        overdue=int(overdue),
         class_max=class_max,
         occupancy_spread=float(residency.occupancy.max() / residency.occupancy.min())
         if len(residency.occupancy)
@@ -55,5 +64,8 @@ def measure(tape: Tape) -> Audit:
         gap_classes=residency.classes[resident.classes],
         bounds=bounds,
         wall_gaps=wall_gaps,
+        first=first,
+        open=open_,
+        cut=cut,
         visits=visits,
     )

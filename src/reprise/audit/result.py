@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reprise.audit.cooccurrence import pair_matrix
 from reprise.audit.visits import Visits
+from reprise.audit.waits import Waits
 
 Ints = NDArray[np.int64]
 
@@ -27,6 +29,11 @@ KEYS = (
     "pair_entropy",
     "exposure_min",
     "exposure_max",
+    "first_max",
+    "open_max",
+    "cut_max",
+    "never",
+    "overdue",
 )
 _MOST_CLASSES = 5_000  # a matrix of counts over more classes would take gigabytes
 
@@ -40,6 +47,13 @@ class Audit:
     of a class that was resident at every draw between them; an eviction seen at a draw discards the open gap. A
     *wall gap* runs regardless of evictions. A figure that nothing defines is None: gaps of a tape where no class
     came back, pairs where fewer than two classes (entropy: three) were ever resident together.
+
+    Not every wait is a gap. A *stay* is an unbroken run of draws at which a class was resident; a class that comes back
+    after an eviction begins another. A *first wait* is the number of draws from the beginning of a stay to its
+    first visit, which is counted. An *open wait* is the number of draws, up to the tape's last, that did not serve a
+    class then resident since its last visit, or since its arrival if its stay has no visit; it is 0 for a class visited
+    at the last draw. A *cut wait* is the same for a stay that an eviction ended, up to its last draw. So every draw of
+    every stay is in one wait: first waits, resident gaps, open and cut waits add up to all of them.
 
     Two audits are equal when their figures are.
     """
@@ -70,6 +84,20 @@ class Audit:
     """Exposure of the least exposed class; exposure is visits over the draws that found the class resident."""
     exposure_max: float | None
     """Exposure of the most exposed class."""
+    first_max: int | None
+    """Longest first wait."""
+    open_max: int | None
+    """Longest open wait."""
+    cut_max: int
+    """Longest cut wait; 0 if no class was evicted."""
+    never: int
+    """Classes resident at the last draw that no draw of the tape ever visited."""
+    overdue: int
+    """First, open and cut waits beyond what a randomised pass allows: what `violations` counts for gaps.
+
+    A first wait is overdue above its bound; an open or cut wait from its bound on, as a visit would have come one step
+    later at the earliest.
+    """
 
     class_max: int
     """The largest number of classes resident at a draw."""
@@ -92,6 +120,12 @@ class Audit:
     """
     wall_gaps: Ints = field(compare=False)
     """All wall gaps, by class and then by time."""
+    first: Waits = field(compare=False)
+    """All first waits, each with its class and its own bound, as the next two."""
+    open: Waits = field(compare=False)
+    """The open wait of every class resident at the last draw."""
+    cut: Waits = field(compare=False)
+    """The cut wait of every stay that an eviction ended."""
     visits: Visits = field(compare=False)
     """Every visit; classes are places in `classes`."""
 
@@ -100,8 +134,14 @@ class Audit:
             array.flags.writeable = False
 
     def to_dict(self) -> dict[str, float | int | None]:
-        """The thirteen figures under their names, as plain numbers or None."""
+        """The figures of `KEYS` under their names, as plain numbers or None."""
         return {key: getattr(self, key) for key in KEYS}
+
+    @property
+    def longest(self) -> int | None:
+        """The longest wait of any kind: gap, first, open or cut; None if no class was ever resident at a draw."""
+        longest: int | None = longest_wait(self.to_dict())
+        return longest
 
     def pairs(self) -> Ints:
         """How many batches each two of `classes` shared: a symmetric matrix with zeros on its diagonal."""
@@ -134,11 +174,23 @@ class Audit:
                 "  gaps      mean {mean}, p50 {p50}, p95 {p95}, p99 {p99}, max {max}, wall max {wall_max}".format(
                     **figures
                 ),
+                "  waits     first {first_max}, open {open_max}, cut {cut_max} at most; {never} never replayed, "
+                "{overdue} overdue".format(**figures),
                 "  churn     {violations} violations of the bound, {deactivations} deactivations".format(**figures),
                 "  pairs     coverage {pair_coverage}, entropy {pair_entropy}".format(**figures),
                 "  exposure  {exposure_min} to {exposure_max}".format(**figures),
             )
         )
+
+
+def longest_wait(figures: Mapping[str, Any]) -> Any:
+    """The longest wait of any kind, from an audit's figures; None where there was none, as nobody was ever stored.
+
+    >>> longest_wait({"max": 129, "first_max": 186, "open_max": 267, "cut_max": 4})
+    267
+    """
+    kinds = (figures.get(key) for key in ("max", "first_max", "open_max", "cut_max"))
+    return max((wait for wait in kinds if wait is not None), default=None) or None
 
 
 def _short(value: float | int | None) -> str:
