@@ -117,12 +117,13 @@ def test_table_is_one_and_plain(capsys: pytest.CaptureFixture[str]) -> None:
     assert lines[0].endswith(" · means over seeds 0 to 2")
     (head,) = (line.split() for line in lines if line.startswith("retrieval"))
     assert " ".join(head) == (
-        "retrieval mean p50 p95 p99 max wall max bound violations deactivations coverage entropy exposure"
+        "retrieval mean p50 p95 p99 max first open cut never bound violations coverage entropy exposure"
     )
     rows = {line.split()[0]: line.split()[1:] for line in lines[4:8]}
     assert list(rows) == ["uniform", "iid", "fixed", "rpr"]
-    assert rows["fixed"] == ["5.00", "5.0", "5.0", "5.0", "5.0", "5.0", "5", "0", "0", "0.158", "0.648", "0.200–0.200"]
-    assert [rows[name][6] for name in rows] == ["—", "—", "5", "9"]
+    gaps, waits = ["5.00", "5.0", "5.0", "5.0", "5.0"], ["5.0", "4", "0", "0", "5"]
+    assert rows["fixed"] == [*gaps, *waits, "0", "0.158", "0.648", "0.200–0.200"]
+    assert [rows[name][9] for name in rows] == ["—", "—", "5", "9"]
     assert max(map(len, lines)) <= 120
 
 
@@ -131,15 +132,34 @@ def test_table_fits_a_narrow_terminal(capsys: pytest.CaptureFixture[str], monkey
     out = words(capsys, *STILL, "--retrieval", "iid,frozen-pass", "--seeds", "3", "--storage", "reservoir,cbrs")
     assert max(map(len, out.splitlines())) <= 80
     assert "…" not in out
-    for head in ("wall max", "bound", "deactivations", "exposure"):
+    for head in ("p99", "never", "bound", "exposure"):
         assert head in out
+
+
+def test_deactivations_are_told_once_where_all_rows_agree(capsys: pytest.CaptureFixture[str]) -> None:
+    stream = ["audit", "--stream", "cifar100-lt10", "--first-seed", "1", "--retrieval", "fixed,rpr"]
+    assert words(capsys, *stream).splitlines()[0].endswith(" · seed 1 · 1 deactivation")
+    out = words(capsys, *stream, "--storage", "reservoir,cbrs")
+    assert "deactivation" not in out.splitlines()[0]
+    assert " deactivations " in out
+    assert max(map(len, out.splitlines())) <= 120
+
+
+def test_table_and_sentences_tell_of_waits_that_never_ended(capsys: pytest.CaptureFixture[str]) -> None:
+    out = words(capsys, "audit", "--stream", "cifar100-lt10", "--first-seed", "1", "--retrieval", "uniform,rpr")
+    (row,) = (line.split() for line in out.splitlines() if line.startswith("uniform"))
+    assert row[5:10] == ["129", "186", "267", "4", "2"]
+    said = " ".join(out.split())
+    assert "the longest wait, ended or not, was 267 under uniform (no bound) and 24 under rpr (bound 25)." in said
+    assert "A run had 486 gaps and 114 other waits past that bound under uniform, none under rpr." in said
 
 
 def test_reading_says_longest_waits_and_bounds(capsys: pytest.CaptureFixture[str]) -> None:
     out = " ".join(words(capsys, *STILL, "--retrieval", "iid,rpr", "--seeds", "2").split())
-    longest = max(AuditRun("iid", classes=20, steps=100, replay=4, seed=seed).run().max or 0 for seed in (0, 1))
-    assert f"the longest wait in any of 2 runs was {longest} under iid (no bound) and 9 under rpr (bound 9)." in out
-    assert "times a run, rpr never." in out
+    longest = max(AuditRun("iid", classes=20, steps=100, replay=4, seed=seed).run().longest or 0 for seed in (0, 1))
+    said = "the longest wait in any of 2 runs, ended or not, was"
+    assert f"{said} {longest} under iid (no bound) and 9 under rpr (bound 9)." in out
+    assert "past that bound under iid, none under rpr." in out
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -217,7 +217,7 @@ def test_screen_goes_by_the_terminal(
 def record(**changes: Any) -> dict[str, Any]:
     keys = list(METRICS)
     ema = {key: 0.01 * place for place, key in enumerate(keys, 10)}
-    audit = {"distinct_per_batch": 7.5, "mean": 6.8, "p99": 19.5, "max": 24, "violations": 1}
+    audit = {"distinct_per_batch": 7.5, "mean": 6.8, "p99": 19.5, "max": 24, "violations": 1}  # of an earlier version
     return {
         "split": "test",
         "metrics": {"ema": ema, "live": {**ema, "worst_case": None, "backward_transfer": -0.031}},
@@ -237,7 +237,8 @@ def test_results() -> None:
     assert lines[11:] == [
         "",
         "Prequential accuracy: 12.3 %.",
-        "A class waited 6.8 steps on average, 20 at p99, 24 at most; 1 gap above the bound.",
+        "A class came back after 6.8 steps on average, 20 at p99; the longest wait took 24; 1 wait above the",
+        "bound.",
     ]
     assert "per cent, validation" in "\n".join(shown_as(results(record(split="validation")), 80))
 
@@ -250,9 +251,13 @@ def test_every_metric_of_a_run_is_shown() -> None:
 
 def test_waiting() -> None:
     assert waiting({"mean": None, "distinct_per_batch": None}) == "Nothing came back by replay."
-    assert "came back twice" in waiting({"mean": None, "distinct_per_batch": 1.0})
-    found = {"distinct_per_batch": 7.9, "mean": 6.62, "p99": 36.3, "max": 81, "violations": 428}
-    assert waiting(found) == "A class waited 6.6 steps on average, 36 at p99, 81 at most; 428 gaps above the bound."
+    others = {"first_max": 40, "open_max": 97, "cut_max": 0, "overdue": 5}
+    once = {"distinct_per_batch": 1.0, "mean": None, "p99": None, "max": None, "violations": 0} | others
+    assert waiting(once) == ("No class came back twice; the longest wait took 97; 5 waits above the bound.")
+    found = {"distinct_per_batch": 7.9, "mean": 6.62, "p99": 36.3, "max": 81, "violations": 428} | others
+    assert waiting(found) == (
+        "A class came back after 6.6 steps on average, 36 at p99; the longest wait took 97; 433 waits above the bound."
+    )
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
@@ -127,10 +128,22 @@ def test_waits_are_those_of_the_audits() -> None:
     assert len(base.gaps) == sum(len(audit.gaps) for audit in audits)
     assert base.tail[0] == 1
     assert base.tail[7] == np.mean(base.gaps >= 8)
-    assert len(base.tail) == base.longest == max(audit.max or 0 for audit in audits)
+    assert len(base.tail) == max(audit.max or 0 for audit in audits)
+    assert base.longest == max(audit.longest or 0 for audit in audits)
     assert (base.bound, more.bound) == (None, 9)  # 2⌈20/4⌉ − 1
     assert more.longest <= 9 < base.longest
-    assert base.broken == np.mean([audit.violations for audit in audits]) > 0 == more.broken
+    assert base.broken == np.mean([audit.violations + audit.overdue for audit in audits]) > 0 == more.broken
+
+
+def test_a_wait_that_never_ended_is_the_longest() -> None:
+    late = arm("iid", {0: 0.2, 1: 0.2})
+    late = replace(late, audits={seed: replace(audit, open_max=99) for seed, audit in late.audits.items()})
+    shown = Outcome(late, arm("rpr", {0: 0.2, 1: 0.3}))
+    assert late.longest == 99 > len(late.tail)
+    assert "was 99 steps under iid" in shown.sentences[0]
+    assert "the ring a longest wait that is no gap" in page(shown, "", "")
+    assert "the ring" not in page(BETTER, "", "")
+    assert demo_figures.save(shown)[:4] == b"\x89PNG"
 
 
 @pytest.mark.parametrize("name", ALL)

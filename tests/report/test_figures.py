@@ -97,7 +97,7 @@ def test_exposure_where_a_class_is_met_in_some_seeds_only() -> None:
 
 def test_axes_are_shared() -> None:
     band = Band.of(rows(["fixed", "iid", "rpr"], classes=30, steps=300))
-    assert band.longest == len(band.panels[1].steps)
+    assert band.longest == band.panels[1].longest
     assert band.most_pairs == band.panels[0].pairs.max()
     assert band.rarest == min(one.tail[-1] for one in band.panels)
 
@@ -106,6 +106,17 @@ def test_bound_is_drawn_where_one_is_proved() -> None:
     band = Band.of(rows(["iid", "rpr"], classes=30, steps=300))
     dashed = [column_svg(band, place).count("stroke-dasharray: 4,2") for place in (0, 1)]
     assert dashed == [0, 1]
+
+
+def test_a_longest_wait_that_is_no_gap_is_a_ring() -> None:
+    found = rows(["uniform", "rpr"], stream="cifar10-lt10", buffer=50)
+    late = replace(found[0], audits=(replace(found[0].audits[0], open_max=999),))
+    band = Band.of([late, found[1]])
+    assert (band.longest, band.panels[0].longest) == (999, 999)
+    assert "longest wait 999, no bound" in column_svg(band, 0)
+    ringed, plain = (save(group, "svg").decode() for group in ([late, found[1]], found[1:]))
+    assert "longest wait that is no gap" in ringed
+    assert "longest wait that is no gap" not in plain
 
 
 CASES: dict[str, list[AuditRun]] = {

@@ -95,7 +95,7 @@ def test_what_was_given_is_shown_and_escaped(text: str, rows: list[Summary]) -> 
         assert column.meaning in shown
         for cell in column.cells(rows):
             assert cell in shown
-    assert shown.count("A stored class waited") == 2
+    assert shown.count("A stored class came back") == 2
     assert text.count("<svg") == len(rows)
 
 

@@ -60,7 +60,7 @@ def test_bound_of_a_stream_is_for_the_most_classes_ever_there() -> None:
 
 def test_reading_of_a_wait_beyond_the_bound_of_a_fixed_set(pair: list[Summary]) -> None:
     rpr = pair[1]
-    late = replace(rpr, audits=(replace(rpr.audits[0], max=11), rpr.audits[1]))
+    late = replace(rpr, audits=(replace(rpr.audits[0], open_max=11), rpr.audits[1]))
     assert "11 under rpr (bound 9 for classes that stay; here they came and went)" in read([late])[0]
     assert "9 under rpr (bound 9)" in read([rpr])[0]
 
@@ -68,21 +68,35 @@ def test_reading_of_a_wait_beyond_the_bound_of_a_fixed_set(pair: list[Summary]) 
 def test_reading_counts_what_broke(pair: list[Summary]) -> None:
     iid, rpr = pair
     broke = replace(
-        iid, audits=tuple(replace(audit, violations=count) for audit, count in zip(iid.audits, (3, 4), strict=True))
+        iid,
+        audits=tuple(
+            replace(audit, violations=count, overdue=20) for audit, count in zip(iid.audits, (3, 4), strict=True)
+        ),
     )
-    assert "Past that bound went iid 3.5 times a run, rpr never." in read([broke, rpr])[1]
+    assert read([broke, rpr])[1].endswith(
+        ". A run had 3.5 gaps and 20 other waits past that bound under iid, none under rpr."
+    )
+    assert "past that bound under iid and 3.5 and 20 under iid." in read([broke, broke])[1]
+    open_ = replace(rpr, audits=tuple(replace(audit, overdue=2) for audit in rpr.audits))
+    assert "A run had 0 gaps and 2 other waits past that bound under rpr." in read([open_])[1]
     assert "rpr kept to that bound throughout" in read([rpr])[1]
 
 
 def test_reading_of_nothing() -> None:
-    (row,) = made(AuditRun("rpr", classes=1, steps=1))
-    assert read([row]) == ["No class came back while it was stored, so there is no wait to report."]
+    (row,) = made(AuditRun("rpr", classes=2, steps=1, replay=1))
+    assert (
+        read([row])[0]
+        == "No class came back while it was stored; the longest wait, ended or not, was 1 under rpr (bound 3)."
+    )
+    nobody = {"mean": None, "max": None, "first_max": None, "open_max": None}
+    empty = replace(row, audits=tuple(replace(audit, **nobody, pair_coverage=None) for audit in row.audits))
+    assert read([empty]) == ["No class was stored when a batch was drawn, so there is no wait to report."]
 
 
 def test_reading_of_several_groups_names_them() -> None:
     rows = made(*(AuditRun("rpr", classes=4, steps=9, buffer=size) for size in (4, 8)))
     first, second = text_reading(rows)
-    assert first.startswith("4 classes that stay, reservoir of 4. A stored class waited ")
+    assert first.startswith("4 classes that stay, reservoir of 4. A stored class came back after ")
     assert second.startswith("4 classes that stay, reservoir of 8. ")
 
 

@@ -122,7 +122,7 @@ class ReplayBuffer:
         return self._record.tape(memory.storage_spec, memory.retrieval_spec, memory.capacity, memory.seed)
 
     def audit(self) -> Audit:
-        """Measure what has happened so far: gaps, bounds kept or broken, co-occurrence, exposure."""
+        """Measure what has happened so far: gaps and other waits, bounds kept or broken, co-occurrence, exposure."""
         return measure(self.tape())
 
     @property

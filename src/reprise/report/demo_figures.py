@@ -41,7 +41,7 @@ def picture_svg(draw: Draw, outcome: Outcome) -> str:
 
 
 def draw_waits(ax: Axes, outcome: Outcome) -> None:
-    """The share of waits of g steps or more, on a log scale, and the bound."""
+    """The share of gaps of g steps or more, on a log scale, and the bound; a ring is a longest wait that is no gap."""
     ax.set_title("How long a stored class waited")
     rarest = 1.0
     for arm, colour in _arms(outcome):
@@ -51,10 +51,14 @@ def draw_waits(ax: Axes, outcome: Outcome) -> None:
         rarest = min(rarest, float(tail[-1]))
         ax.plot(1 + np.arange(len(tail)), tail, color=colour, linewidth=2.2, solid_capstyle="round")
         ax.plot([len(tail)], tail[-1:], "o", color=colour, markersize=4.5)
+        end, scale = (len(tail), float(tail[-1])), ax.transData
+        if arm.longest > len(tail):  # it is no gap, so it has no share of them: it stands below
+            end, scale = (arm.longest, 0.05), ax.get_xaxis_transform()
+            ax.plot([end[0]], [end[1]], "o", color=colour, markersize=4.5, fillstyle="none", transform=scale)
         # The longer line leaves room above its end, the shorter one to the left of it.
         away, side = ((0, 6), "center") if arm is outcome.base else ((-6, 6), "right")
         note = f"{arm.retrieval}\nlongest {arm.longest}"
-        ax.annotate(note, (len(tail), tail[-1]), away, textcoords="offset points", color=colour, ha=side)
+        ax.annotate(note, end, away, scale, "offset points", color=colour, ha=side)
     bound = outcome.arm.bound
     if bound is not None:
         ax.axvline(bound, color=INK, linewidth=1.0, linestyle=(0, (4, 2)))
@@ -69,7 +73,7 @@ def draw_waits(ax: Axes, outcome: Outcome) -> None:
     ax.minorticks_off()
     ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
     ax.set_xlabel("g, steps between two visits")
-    ax.set_ylabel("waits of g steps or more")
+    ax.set_ylabel("gaps of g steps or more")
     ax.grid(True)
     without_frame(ax)
 

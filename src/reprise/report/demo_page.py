@@ -71,8 +71,8 @@ images in memory at every step. They differ in one thing alone, when stored clas
 <div class="cards">
 {_cards(outcome)}
 </div>
-<p class="key"><b>Waits:</b> the share of waits of g steps or more, on a log scale, over all seeds; the dashed line is
-the bound proved for {escape(outcome.arm.retrieval)} once all classes are stored.
+<p class="key"><b>Waits:</b> the share of gaps of g steps or more, on a log scale, over all seeds; the dashed line is
+the bound proved for {escape(outcome.arm.retrieval)} once all classes are stored{_ring(outcome)}.
 <b>Difference:</b> that in final accuracy for each seed, and their mean with its interval.
 <b>So far:</b> accuracy on the classes seen so far after each task, the task not told; thin lines are seeds.</p>
 </section>
@@ -115,6 +115,11 @@ def _versions(made: Mapping[str, Any]) -> str:
     return (
         f"{versions} on {', '.join(filter(None, (made['machine'], made['device'], made.get('instructions'), count)))}"
     )
+
+
+def _ring(outcome: Outcome) -> str:
+    rings = any(arm.longest > len(arm.tail) for arm in (outcome.base, outcome.arm))
+    return ", the ring a longest wait that is no gap: the first, or one that no visit ended" if rings else ""
 
 
 def _cards(outcome: Outcome) -> str:

@@ -40,25 +40,25 @@ class Arm:
 
     @cached_property
     def gaps(self) -> Ints:
-        """The waits of all seeds."""
+        """The gaps of all seeds."""
         return np.concatenate([audit.gaps for audit in self.audits.values()])
 
     @property
     def tail(self) -> Floats:
-        """The share of waits of at least 1, 2, … steps."""
+        """The share of gaps of at least 1, 2, … steps."""
         counts = np.bincount(self.gaps, minlength=1)
         tail: Floats = np.cumsum(counts[::-1])[::-1][1:] / max(len(self.gaps), 1)
         return tail
 
     @property
     def longest(self) -> int:
-        """The longest wait; 0 if no class came back."""
-        return int(self.gaps.max(initial=0))
+        """The longest wait, which need not be a gap; 0 if no class was ever stored when a batch was drawn."""
+        return max(audit.longest or 0 for audit in self.audits.values())
 
     @property
     def broken(self) -> float:
-        """Waits a run beyond the bound that a randomised pass keeps while classes come and go."""
-        return float(np.mean([audit.violations for audit in self.audits.values()]))
+        """Waits of any kind a run beyond the bound that a randomised pass keeps while classes come and go."""
+        return float(np.mean([audit.violations + audit.overdue for audit in self.audits.values()]))
 
     @property
     def bound(self) -> int | None:
@@ -132,7 +132,7 @@ class Outcome:
         base, arm = self.base, self.arm
         proved = "" if arm.bound is None else f" ({arm.bound} is proved for classes that stay)"
         return (
-            f"The longest that a stored class waited for its return was {base.longest} steps under {base.retrieval} "
+            f"The longest that a stored class waited for replay was {base.longest} steps under {base.retrieval} "
             f"and {arm.longest} under {arm.retrieval}{proved}; waits beyond the bound that a randomised pass keeps "
             f"while classes come and go were {_count(base.broken)} a run under {base.retrieval}, "
             f"{_count(arm.broken)} under {arm.retrieval}."

@@ -77,7 +77,7 @@ class Band:
             title=caption(group) + (f" · maps of seed {group[0].seeds[0]}" if len(group[0].seeds) > 1 else ""),
             panels=panels,
             classes=classes,
-            longest=max(max(len(one.steps), one.bound or 0) for one in panels) or 1,
+            longest=max(max(one.longest or 0, one.bound or 0) for one in panels) or 1,
             rarest=min((float(one.tail[-1]) for one in panels if len(one.tail)), default=0.1),
             most_pairs=max(int(one.pairs.max(initial=0)) for one in panels),
             most_exposed=max(float(one.spread.max(initial=0.0)) for one in panels) or 1.0,
@@ -195,7 +195,7 @@ def _draw_column(
     _draw_gaps(gaps, band, place, colour)
     _draw_map(pairs, band, place)
     _draw_exposure(exposure, band, place, colour)
-    for ax, label in ((gaps, "waits of g steps or more"), (pairs, "class"), (exposure, "visits per draw")):
+    for ax, label in ((gaps, "gaps of g steps or more"), (pairs, "class"), (exposure, "visits per draw")):
         if first:
             ax.set_ylabel(label)
             ax.yaxis.set_label_coords(-0.62 / width, 0.5)
@@ -215,7 +215,11 @@ def _draw_gaps(ax: Axes, band: Band, place: int, colour: str) -> None:
         ax.plot(own.steps[-1:], own.tail[-1:], "o", color=colour, markersize=4.5, zorder=4)
     if len(own.law):
         ax.plot(1 + np.arange(len(own.law)), own.law, color=INK, linewidth=1.1, linestyle=_DOTS, zorder=3.5)
-    longest = f"longest wait {own.steps[-1]}" if len(own.steps) else "no class came back"
+    if own.longest is not None and own.longest > len(own.steps):
+        # It is no gap, so it has no share of them: it stands below.
+        below, ring = ax.get_xaxis_transform(), "none"
+        ax.plot([own.longest], [0.05], "o", color=colour, fillstyle=ring, markersize=4.5, zorder=4, transform=below)
+    longest = "no wait at all" if own.longest is None else f"longest wait {own.longest}"
     note = f"{longest}, no bound" if own.bound is None else f"{longest}, bound {own.bound}"
     ax.annotate(note, (0.5, 1), (0, 5), "axes fraction", "offset points", ha="center", fontsize=8.5, color=MUTED)
     ax.set_yscale("log")
@@ -300,6 +304,17 @@ def _handles(bands: Sequence[Band]) -> list[Line2D | Patch]:
     handles: list[Line2D | Patch] = [
         line(color=MUTED, linewidth=2.2, marker="o", markersize=4.5, label="the retrieval named above")
     ]
+    if any((one.longest or 0) > len(one.steps) for one in panels):
+        handles.append(
+            line(
+                color=MUTED,
+                linewidth=0,
+                marker="o",
+                fillstyle="none",
+                markersize=4.5,
+                label="longest wait that is no gap",
+            )
+        )
     if len(panels) > len(bands):
         handles.append(line(color=OTHERS, linewidth=1.1, label="the others"))
     if any(one.bound is not None for one in panels):

@@ -38,7 +38,7 @@ def page(rows: Sequence[Summary], command: str, version: str) -> str:
 <h1>When does a stored class return?</h1>
 <p class="sub">{escape(caption(rows))}</p>
 <p>Replay was planned from labels alone, before any training, and every replayed batch was written down. This page shows
-how long classes waited between two replays under {names}, which classes came back together, and how often.</p>
+how long stored classes waited for replay under {names}, which classes came back together, and how often.</p>
 </header>
 <section>
 <h2>What it means</h2>
@@ -86,7 +86,7 @@ def _table(rows: Sequence[Summary]) -> str:
         + "</tr>"
         for line in cells
     )
-    return f"""<div class="scroll"><table>
+    return f"""<div class="scroll"><table class="many">
 <thead><tr>{heads}</tr></thead>
 <tbody>
 {body}
@@ -110,14 +110,19 @@ def _pictures(group: Sequence[Summary], title: str, name: str) -> str:
     )
     seeds = f" The maps are of seed {group[0].seeds[0]}; the rest is of all seeds." if len(group[0].seeds) > 1 else ""
     law = ", the dotted line the law by theory" if any(len(one.law) for one in band.panels) else ""
+    ring = (
+        ", the ring a longest wait that is no gap"
+        if any((one.longest or 0) > len(one.steps) for one in band.panels)
+        else ""
+    )
     spread = ", with the spread between seeds" if len(group[0].seeds) > 1 else ""
     return f"""<section>
 <h2>{escape(title)}</h2>
 <div class="cards">
 {cards}
 </div>
-<p class="key"><b>Top:</b> the share of waits of g steps or more, on a log scale; grey are the other retrievals, the
-dashed line is the bound proved for {max(row.classes for row in group)} classes that stay{law}.
+<p class="key"><b>Top:</b> the share of gaps of g steps or more, on a log scale; grey are the other retrievals, the
+dashed line is the bound proved for {max(row.classes for row in group)} classes that stay{law}{ring}.
 <b>Middle:</b> in how many batches two classes met, classes in order of their ids;
 <span class="swatch"></span> never.
 <b>Bottom:</b> visits of each class over the draws that found it stored{spread}; the dotted line is b/C.{seeds}
@@ -126,7 +131,7 @@ All pictures share their axes and colours.</p>
 
 
 def _said(row: Summary) -> str:
-    longest = "no class came back" if row.longest is None else f"longest wait {row.longest} steps"
+    longest = "no wait at all" if row.longest is None else f"longest wait {row.longest} steps"
     bound = "no bound is proved" if row.bound is None else f"{row.bound} proved"
     return f"{row.run.retrieval}: {longest}, {bound}; share of pairs met {figure(row.means['pair_coverage'], 3)}."
 
@@ -176,6 +181,8 @@ section{margin:2.2rem 0}
 .scroll{overflow-x:auto;background:var(--card);border:1px solid var(--grid);border-radius:.6rem}
 table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums;font-size:.92rem}
 th,td{padding:.5rem .8rem;text-align:right;white-space:nowrap}
+.many :is(th,td){padding-inline:.45rem}
+.many th{white-space:normal;vertical-align:bottom}
 th{color:var(--muted);font-weight:500;border-bottom:1px solid var(--grid);cursor:help}
 td.words,th.words{text-align:left}
 td.words{font-weight:600}

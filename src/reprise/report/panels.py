@@ -36,6 +36,7 @@ class Panel:
 
     retrieval: str
     steps: Ints  # 1 … longest gap
+    longest: int | None  # longest wait, which need not be a gap
     tail: Floats  # share of gaps of at least so many steps; empty without gaps
     law: Floats  # the same by theory, from 1 on; empty where no law is known
     bound: int | None
@@ -58,8 +59,9 @@ def panel(summary: Summary, classes: int) -> Panel:
     return Panel(
         retrieval=summary.run.retrieval,
         steps=steps,
+        longest=summary.longest,
         tail=tail,
-        law=_law(summary),
+        law=_law(summary, len(steps)),
         bound=summary.bound,
         pairs=pairs,
         per_cell=per_cell,
@@ -97,11 +99,11 @@ def _exposure(summary: Summary) -> tuple[Ints, Floats, Floats]:
     return ids, np.nanmean(table, axis=0), np.stack([np.nanmin(table, axis=0), np.nanmax(table, axis=0)])
 
 
-def _law(summary: Summary) -> Floats:
+def _law(summary: Summary, longest: int) -> Floats:
     """The probability of a gap of at least 1, 2, … steps, where the set of classes stays and the law is known."""
     nothing = np.empty(0)
-    classes, slots, longest = summary.classes, summary.run.replay, summary.longest
-    if not summary.memory_stands_still or longest is None:
+    classes, slots = summary.classes, summary.run.replay
+    if not summary.memory_stands_still or not longest:
         return nothing
     policy = as_retrieval(summary.run.retrieval)
     rule = policy.schedule if isinstance(policy, Scheduled) else policy

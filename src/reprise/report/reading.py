@@ -16,14 +16,16 @@ def read(group: Sequence[Summary]) -> list[str]:
 def _waits(group: Sequence[Summary]) -> str:
     known = [one for one in group if one.longest is not None]
     if not known:
-        return "No class came back while it was stored, so there is no wait to report."
-    means = sorted(one.means["mean"] or 0.0 for one in known)
-    least, most = f"{means[0]:.2f}", f"{means[-1]:.2f}"
+        return "No class was stored when a batch was drawn, so there is no wait to report."
+    means = sorted(value for one in known if (value := one.means["mean"]) is not None)
+    least, most = (f"{means[place]:.2f}" if means else "" for place in (0, -1))
     mean = least if least == most else f"{least} to {most}"
+    came = (
+        f"A stored class came back after {mean} steps on average" if means else "No class came back while it was stored"
+    )
     runs = len(group[0].seeds)
     where = "" if runs == 1 else f" in any of {runs} runs"
-    longest = listed([_wait(one) for one in known])
-    return f"A stored class waited {mean} steps on average; the longest wait{where} was {longest}."
+    return f"{came}; the longest wait{where}, ended or not, was {listed([_wait(one) for one in known])}."
 
 
 def _wait(one: Summary) -> str:
@@ -36,14 +38,17 @@ def _wait(one: Summary) -> str:
 
 
 def _broken(group: Sequence[Summary]) -> str:
-    broke = [one for one in group if one.means["violations"]]
-    kept = [one.run.retrieval for one in group if one.longest is not None and not one.means["violations"]]
+    """How many waits of each kind went past what a randomised pass allows; the kinds are named once."""
+    known = [one for one in group if one.longest is not None]
+    counts = [(one.run.retrieval, one.means["violations"] or 0.0, one.means["overdue"] or 0.0) for one in known]
+    kept = [name for name, *past in counts if not any(past)]
     bound = "A randomised pass bounds every wait, also while classes come and go"
-    if not broke:
+    if len(kept) == len(known):
         return f"{bound}: {listed(kept)} kept to that bound throughout." if kept else ""
-    counts = listed([f"{one.run.retrieval} {_count(one.means['violations'])}" for one in broke])
-    never = f", {listed(kept)} never" if kept else ""
-    return f"{bound}. Past that bound went {counts} times a run{never}."
+    past = [f"{_count(gaps)} and {_count(other)} under {name}" for name, gaps, other in counts if gaps or other]
+    past[0] = past[0].replace(" and ", " gaps and ", 1).replace(" under", " other waits past that bound under", 1)
+    none = f", none under {listed(kept)}" if kept else ""
+    return f"{bound}. A run had {listed(past)}{none}."
 
 
 def _pairs(group: Sequence[Summary]) -> str:
@@ -55,8 +60,7 @@ def _pairs(group: Sequence[Summary]) -> str:
     return f"Of all class pairs, {listed(said)}."
 
 
-def _count(value: float | None) -> str:
-    assert value is not None
+def _count(value: float) -> str:
     return f"{value:,.0f}" if value >= 10 or value == int(value) else f"{value:.1f}"
 
 

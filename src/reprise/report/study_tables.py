@@ -213,7 +213,7 @@ def _object(
     if arm in campaign.study.arms:  # and not the ratio of two
         each = [audits[setting.run(arm, seed)] for seed in range(campaign.seeds)]
         for key in (*KEYS, "gap_sd"):
-            known = [one[key] for one in each if one[key] is not None]
+            known = [value for one in each if (value := one.get(key)) is not None]  # older records have fewer keys
             mean = fmean(known) if known else None
             facts[key] = int(mean) if key == "steps" and mean is not None and mean.is_integer() else mean
         facts["per_seed"] = [{"seed": seed, **one} for seed, one in enumerate(each)]

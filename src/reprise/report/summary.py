@@ -24,7 +24,7 @@ class Summary:
 
     @cached_property
     def means(self) -> dict[str, float | None]:
-        """The thirteen figures of an audit, averaged over seeds."""
+        """The figures of an audit, averaged over seeds."""
         means = Audit.average(self.audits)
         steps = means["steps"]
         return {**means, "steps": int(steps)} if steps is not None and steps == int(steps) else means
@@ -36,12 +36,12 @@ class Summary:
 
     @property
     def longest(self) -> int | None:
-        """The longest resident gap of any seed."""
-        return max((audit.max for audit in self.audits if audit.max is not None), default=None)
+        """The longest wait of any seed, of whatever kind: gap, first, open or cut."""
+        return max((audit.longest for audit in self.audits if audit.longest is not None), default=None)
 
     @cached_property
     def bound(self) -> int | None:
-        """The longest gap that is proved for `classes` classes that stay; None where nothing is proved."""
+        """The longest wait that is proved for `classes` classes that stay; None where nothing is proved."""
         retrieval = as_retrieval(self.run.retrieval)
         if not isinstance(retrieval, Scheduled) or not self.classes:
             return None

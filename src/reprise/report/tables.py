@@ -23,6 +23,8 @@ class Column:
     meaning: str
     cells: Callable[[Sequence[Summary]], list[str]]
     words: bool = False
+    page: bool = False
+    """Whether it is on the page alone: a terminal is too narrow for everything."""
 
 
 def _names(name: Callable[[Summary], str]) -> Callable[[Sequence[Summary]], list[str]]:
@@ -60,6 +62,7 @@ NAMES = (
     Column("buffer", "How many examples the memory holds.", _names(lambda row: f"{row.run.capacity:,}")),
     Column("retrieval", "Which stored examples return, and when.", _names(lambda row: row.run.retrieval), True),
 )
+LEFT = Column("deactivations", "How often the last example of a class left the memory.", _figures("deactivations", 1))
 GAPS = (
     Column(
         "mean", "Mean gap: steps between two replay visits of a class that stayed in the memory.", _figures("mean", 2)
@@ -68,10 +71,22 @@ GAPS = (
     Column("p95", "95th percentile of gaps.", _figures("p95", 1)),
     Column("p99", "99th percentile of gaps.", _figures("p99", 1)),
     Column("max", "Longest gap.", _figures("max", 1)),
-    Column("wall max", "Longest gap when evictions do not end it.", _figures("wall_max", 1)),
+    Column("wall max", "Longest gap when evictions do not end it.", _figures("wall_max", 1), page=True),
+)
+WAITS = (
+    Column(
+        "first", "Longest wait of a class from its arrival in the memory to its first visit.", _figures("first_max", 1)
+    ),
+    Column(
+        "open",
+        "Longest wait that had not ended when the run did, since the last visit or, without one, since the arrival.",
+        _figures("open_max", 1),
+    ),
+    Column("cut", "Longest wait that an eviction cut off; 0 if no class left.", _figures("cut_max", 1)),
+    Column("never", "Classes stored at the end that were never replayed.", _figures("never", 1)),
     Column(
         "bound",
-        "Longest gap that is proved for as many classes as were ever resident at once, if they stay. "
+        "Longest wait that is proved for as many classes as were ever resident at once, if they stay. "
         "A dash: nothing is proved.",
         _names(lambda row: figure(row.bound, 0)),
     ),
@@ -83,7 +98,14 @@ REST = (
         "classes C and the arrivals I of that very interval, and b replayed examples a step.",
         _figures("violations", 1),
     ),
-    Column("deactivations", "How often the last example of a class left the memory.", _figures("deactivations", 1)),
+    Column(
+        "overdue",
+        "Waits other than gaps that were longer than a randomised pass allows: ⌈(C + I)/b⌉ after an arrival, and as "
+        "for gaps after a visit. One that no visit ended is overdue if even the next step would have been too late.",
+        _figures("overdue", 1),
+        page=True,
+    ),
+    LEFT,
     Column("coverage", "Share of all class pairs that met in a batch.", _shares("pair_coverage")),
     Column(
         "entropy",
@@ -101,17 +123,29 @@ REST = (
 def columns(rows: Sequence[Summary]) -> list[Column]:
     """The columns that tell rows apart, then the figures."""
     varying = [column for column in NAMES[:-1] if len(set(column.cells(rows))) > 1]
-    return [*varying, NAMES[-1], *GAPS, *REST]
+    return [*varying, NAMES[-1], *GAPS, *WAITS, *REST]
 
 
 def text_table(rows: Sequence[Summary], console: Console) -> RenderableType:
-    """The table for this console: one, or two below each other where one would not fit."""
+    """The table for this console: one, or several below each other where one would not fit."""
     names = [column for column in columns(rows) if column in NAMES]
-    whole = _table([*names, *GAPS, *REST], rows)
-    title = Text(caption(rows), style="bold")
-    if Measurement.get(console, console.options.update(max_width=1000), whole).maximum <= console.width:
-        return Group(title, "", whole)
-    return Group(title, "", _table([*names, *GAPS], rows), "", _table([*names, *REST], rows))
+    hidden = [column for column in (*GAPS, *WAITS, *REST) if column.page]
+    title = caption(rows)
+    if len(set(left := LEFT.cells(rows))) == 1:  # rows that differ in retrieval alone hold the same memory
+        hidden.append(LEFT)
+        title += "" if rows[0].memory_stands_still else f" · {left[0]} deactivation{'s' * (left[0] != '1')}"
+    tables = [names]
+    for group in (GAPS, WAITS, REST):
+        shown = [column for column in group if column not in hidden]
+        if _width([*tables[-1], *shown], rows, console) <= console.width:
+            tables[-1] = [*tables[-1], *shown]
+        else:
+            tables.append([*names, *shown])
+    return Group(Text(title, style="bold"), *(part for one in tables for part in ("", _table(one, rows))))
+
+
+def _width(shown: Sequence[Column], rows: Sequence[Summary], console: Console) -> int:
+    return Measurement.get(console, console.options.update(max_width=1000), _table(shown, rows)).maximum
 
 
 def _table(shown: Sequence[Column], rows: Sequence[Summary]) -> Table:
