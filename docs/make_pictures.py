@@ -145,7 +145,7 @@ def draw_schedules(data: dict[str, Any], plt: Any) -> Any:
         if spec != list(SCHEDULES)[-1]:
             raster.set_xticklabels([])
             tail.set_xticklabels([])
-    axes[0, 1].set_title(f"who is replayed in the first {SHOWN} steps, and in orange the longest wait", size=9.5)
+    axes[0, 1].set_title(f"who is replayed in the first {SHOWN} steps, and in orange the longest gap", size=9.5)
     axes[0, 2].set_title(f"share of gaps of at least g, {LONG:,} steps", size=9.5)
     axes[-1, 1].set_xlabel("step")
     axes[-1, 2].set_xlabel("g, steps")

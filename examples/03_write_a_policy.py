@@ -58,6 +58,9 @@ class MirrorPass(Policy):
     def churn_bound(self, most: int, inserted: int, n: int) -> int:
         return -(-(2 * most - 1 + inserted) // n)
 
+    def first_bound(self, most: int, inserted: int, n: int) -> int:
+        return -(-(most + inserted) // n)  # a newcomer's place in the deck, and those that come to stand before it
+
     def state_dict(self) -> dict[str, Any]:
         return {"deck": list(self.deck), "served": list(self.served)}
 
@@ -91,7 +94,7 @@ def main() -> None:
     for spec in ("fixed", "mirror", "rpr"):
         audit = AuditRun(spec, classes=classes, steps=1000, replay=replay).run()
         seen = " ".join(map(str, np.unique(audit.gaps)))
-        figures = f"{audit.mean:6.2f} {audit.gaps.var():9.2f} {audit.max:8} {audit.pair_coverage:10.0%}"
+        figures = f"{audit.mean:6.2f} {audit.gaps.var():9.2f} {audit.longest:8} {audit.pair_coverage:10.0%}"
         print(f"{spec:7} {figures}  {seen}")
     print(f"\nBy the law: variance {(m * m - 1) / 3:.2f} for mirror, {(m * m - 1) / 6:.2f} for rpr.")
 

@@ -83,8 +83,9 @@ def main() -> None:
         accuracies = ", ".join(f"{accuracy:.1f}" for accuracy, _ in results)
         line = f"{retrieval or 'none':5} accuracy {accuracies} %"
         if retrieval is not None:
-            longest = max(audit.max or 0 for _, audit in results)
-            line += f"    longest wait {longest} steps, {sum(audit.violations for _, audit in results)} past the bound"
+            longest = max(audit.longest or 0 for _, audit in results)
+            late = sum(audit.violations + audit.overdue for _, audit in results)
+            line += f"    longest wait {longest} steps, {late} past the bound"
         print(line)
     bound = reprise.audit.theory.churn_bound(CLASSES, 0, REPLAY)
     print(f"\nWith {CLASSES} classes stored and {REPLAY} replayed a step, rpr promises waits of at most {bound} steps.")

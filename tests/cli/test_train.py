@@ -90,7 +90,7 @@ def test_run_ends_in_a_record(pictures: Path, tmp_path: Path, capsys: pytest.Cap
     assert table["final task-mean accuracy"] == [
         f"{100 * record['metrics'][name]['final']:.2f}" for name in ("ema", "live")
     ]
-    assert out.splitlines()[-2].startswith("A class waited ")
+    assert out.splitlines()[-2].startswith("A class came back after ")
     assert out.splitlines()[-1] == f"Record: {folder / 'record.json'}"
 
     start, first, second = err.splitlines()
