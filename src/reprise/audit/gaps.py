@@ -14,11 +14,11 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Gaps:
-    """Intervals between consecutive visits of one class, sorted by class and then by time."""
+    """Intervals in which a class waited, sorted by class and then by time: after step `first`, up to `second`."""
 
     classes: Ints
-    first: Ints  # step of the visit that opens the interval
-    second: Ints  # step of the visit that closes it
+    first: Ints  # of a gap, the step of the visit that opens it
+    second: Ints  # of a gap, the step of the visit that closes it
 
     def lengths(self) -> Ints:
         return self.second - self.first
