@@ -121,6 +121,8 @@ def _law(summary: Summary, longest: int) -> Floats:
     if isinstance(rule, FrozenPass) and rule.size in (None, slots):
         return _tail(theory.rpr_gap_pmf(blocks, 1))
     if isinstance(rule, Deadline):
+        if rule.stretch > 50:  # less than one gap in 10²¹ gets as far as the cap
+            return np.asarray(theory.geometric_tail(steps, classes, slots))
         return _tail(theory.deadline_gap_pmf(classes, slots, rule.stretch))
     if isinstance(rule, FixedCycle):
         longer = float(Fraction(classes, slots) % 1) if slots < classes else 0.0  # share of the longer of two gaps

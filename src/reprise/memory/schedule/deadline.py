@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right, insort
+from bisect import bisect_left, insort
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Any
@@ -37,19 +37,16 @@ class Deadline(Policy):
         self.cap = 1
         self.last: dict[int, int] = {}  # step of the last visit; one before the first draw that knew the class
         self.due: dict[int, int] = {}
-        self.steps: dict[int, dict[int, None]] = {}  # the classes due at a step, in order of entry
+        self.steps: dict[int, dict[int, None]] = {}  # the classes due at a step, in order of entry; never none
+        self.full: list[int] = []  # the steps that hold n deadlines or more, sorted
         self.late: dict[int, None] = {}  # due now
-        self.room: list[int] = []  # steps after now, up to the horizon, that hold fewer than n deadlines
-        self.horizon = 0
 
     def begin(self, n: int, arrived: Sequence[int], departed: Sequence[int]) -> None:
         self.now = now = self.now + 1
-        if now > self.horizon:
-            self.horizon = now
         if arrived or departed or n != self.n:
             self._change(n, arrived, departed)
-        elif self.room and self.room[0] <= now:
-            del self.room[: bisect_right(self.room, now)]
+        if self.full and self.full[0] == now:
+            del self.full[0]
         for label in self.steps.pop(now, ()):
             del self.due[label]
             if self.last[label] + self.cap > now:
@@ -64,9 +61,7 @@ class Deadline(Policy):
             del self.last[label]
         if n != self.n:
             self.n = n
-            steps = range(self.now + 1, self.horizon + 1)
-            self.room = [step for step in steps if len(self.steps.get(step, ())) < n]
-        del self.room[: bisect_right(self.room, self.now)]
+            self.full = sorted(step for step, holders in self.steps.items() if len(holders) >= n)
         self.cap = self.bound(len(self.ring.ids), n)
         for label in self.random.shuffled(list(arrived)) if arrived else ():
             self.last[label] = self.now - 1
@@ -84,11 +79,8 @@ class Deadline(Policy):
 
     def _serve(self, labels: Iterable[int]) -> None:
         """Each of these is visited now: release it, then defer it, as the two methods below do, without the calls."""
-        late, due, steps, last, room, n, now = self.late, self.due, self.steps, self.last, self.room, self.n, self.now
+        late, due, steps, full, last, n, now = self.late, self.due, self.steps, self.full, self.last, self.n, self.now
         limit = now + self.cap
-        while self.horizon < limit:
-            self.horizon += 1
-            room.append(self.horizon)
         for label in labels:
             step = due.pop(label, -1)
             if step < 0:
@@ -96,44 +88,56 @@ class Deadline(Policy):
             else:
                 holders = steps[step]
                 if len(holders) == n:
-                    insort(room, step)
+                    del full[bisect_left(full, step)]
                 del holders[label]
+                if not holders:
+                    del steps[step]
             last[label] = now
-            place = len(room) - 1 if room and room[-1] <= limit else bisect_right(room, limit) - 1
-            if place < 0:
-                late[label] = None
-                continue
-            due[label] = step = room[place]
-            holders = steps.setdefault(step, {})
-            holders[label] = None
-            if len(holders) >= n:
-                del room[place]
+            if len(steps.get(limit, ())) < n - 1:  # there is room, and will be
+                due[label] = limit
+                steps.setdefault(limit, {})[label] = None
+            else:
+                self._defer(label)
 
     def _release(self, label: int) -> None:
-        self.late.pop(label, None)
         step = self.due.pop(label, None)
-        if step is not None:
-            holders = self.steps[step]
-            if len(holders) == self.n:
-                insort(self.room, step)
-            del holders[label]
+        if step is None:
+            self.late.pop(label, None)
+            return
+        holders = self.steps[step]
+        if len(holders) == self.n:
+            del self.full[bisect_left(self.full, step)]
+        del holders[label]
+        if not holders:
+            del self.steps[step]
 
     def _defer(self, label: int) -> None:
         """Set the deadline: the latest step with room that keeps the cap."""
-        limit = self.last[label] + self.cap
-        while self.horizon < limit:
-            self.horizon += 1
-            self.room.append(self.horizon)
-        place = bisect_right(self.room, limit) - 1
-        if place < 0:  # every step up to the limit is full: now is the only one left
+        step = self.last[label] + self.cap
+        holders = self.steps.get(step)
+        if holders is not None and len(holders) >= self.n:
+            step = self._before_full(step)
+            holders = self.steps.get(step)
+        if step <= self.now:  # every step up to the limit is full: now is the only one left
             self.late[label] = None
             return
-        step = self.room[place]
-        holders = self.steps.setdefault(step, {})
-        holders[label] = None
         self.due[label] = step
-        if len(holders) >= self.n:
-            del self.room[place]
+        if holders is None:
+            holders = self.steps[step] = {}
+        holders[label] = None
+        if len(holders) == self.n:
+            if self.full and self.full[-1] > step:
+                insort(self.full, step)
+            else:
+                self.full.append(step)
+
+    def _before_full(self, step: int) -> int:
+        """The latest step with room before this one, which is full."""
+        full, place = self.full, bisect_left(self.full, step)
+        # Steps in a row are all as far from their places in the list as this one is; those before the row are less far.
+        apart = step - place
+        row = 0 if full[0] == apart else bisect_left(range(place), apart, key=lambda at: full[at] - at)
+        return full[row] - 1
 
     def bound(self, classes: int, n: int) -> int:
         return -(-self._exact.numerator * classes // (self._exact.denominator * n)) if n < classes else 1
@@ -153,16 +157,14 @@ class Deadline(Policy):
             "last": [[label, self.last[label]] for label in sorted(self.last)],
             "steps": [[step, list(holders)] for step, holders in sorted(self.steps.items())],
             "late": list(self.late),
-            "room": list(self.room),
-            "horizon": self.horizon,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.ring = Ring(state["ring"])
         self.now, self.n, self.cap = int(state["now"]), int(state["n"]), int(state["cap"])
-        self.horizon = int(state["horizon"])
         self.last = {int(label): int(step) for label, step in state["last"]}
-        self.steps = {int(step): {int(label): None for label in holders} for step, holders in state["steps"]}
+        steps = {int(step): {int(label): None for label in holders} for step, holders in state["steps"]}
+        self.steps = {step: holders for step, holders in steps.items() if holders}
         self.due = {label: step for step, holders in self.steps.items() for label in holders}
         self.late = {int(label): None for label in state["late"]}
-        self.room = [int(step) for step in state["room"]]
+        self.full = sorted(step for step, holders in self.steps.items() if len(holders) >= self.n)
