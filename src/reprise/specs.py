@@ -32,7 +32,13 @@ class Policy:
 
     def arguments(self) -> dict[str, Any]:
         """The constructor arguments that make this policy."""
-        return {name: getattr(self, name) for name in _parameters(type(self))}  # type: ignore[arg-type]
+        names = _parameters(type(self))  # type: ignore[arg-type]
+        for name in names:
+            if not hasattr(self, name):
+                raise TypeError(
+                    f"{type(self).__name__} must keep its argument {name!r} under an attribute of that name"
+                )
+        return {name: getattr(self, name) for name in names}
 
     @property
     def spec(self) -> str:
@@ -168,7 +174,7 @@ def whole(value: Any, what: str, least: int) -> int:
 
 def whole_row(values: ArrayLike, what: str, least: int = 0, limit: int = 2**63) -> NDArray[np.int64]:
     """A row of whole numbers in least … limit−1 as int64, or a sentence about what is wrong with it."""
-    array = np.asarray(values)
+    array = as_array(values, what)
     if array.ndim != 1:
         raise ValueError(f"{what} must be one-dimensional, got shape {array.shape}")
     if array.size and array.dtype.kind not in "iu":
@@ -178,6 +184,14 @@ def whole_row(values: ArrayLike, what: str, least: int = 0, limit: int = 2**63) 
         wrong = next(value for value in array.tolist() if not least <= value < limit)
         raise ValueError(f"{what} must be {least} to {limit - 1}, got {wrong}")
     return array.astype(np.int64, copy=False)
+
+
+def as_array(values: ArrayLike, what: str) -> NDArray[Any]:
+    """Values as an array, or a sentence where they are rows of different lengths."""
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise ValueError(f"{what} must be a row of whole numbers, got rows of different lengths") from None
 
 
 def number(value: Any, what: str) -> float:

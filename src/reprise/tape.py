@@ -119,7 +119,12 @@ class Tape:
             for name in _ARRAYS:
                 file.write(np.ascontiguousarray(getattr(self, name), "<i8").data)
 
-        write_whole(path, fill)
+        try:
+            write_whole(path, fill)
+        except OSError as error:  # in its own words it names a scratch file
+            folder = Path(path).parent
+            why = f"there is no folder {folder}" if not folder.is_dir() else error.strerror or error
+            raise type(error)(f"the tape cannot be written to {os.fspath(path)}: {why}") from error
 
     def _header(self) -> bytes:
         about = {"format": _FORMAT, "hash": self.hash, **{name: json.dumps(fact) for name, fact in self.facts.items()}}
@@ -182,6 +187,15 @@ def plan(
     stream's data set; otherwise they get ids of their own, after the stream's. `progress` is called with the
     number of steps done.
     """
+    if not isinstance(memory, Memory):
+        raise TypeError(
+            f"plan takes a stream, then a memory; got {type(stream).__name__}, then {type(memory).__name__}"
+        )
+    if not hasattr(stream, "labels") or not hasattr(stream, "__iter__"):
+        raise TypeError(
+            f"a stream iterates over batches of example ids and has their labels, got {type(stream).__name__}; "
+            "reprise.streams.from_labels makes one of labels"
+        )
     size = whole(replay, "the replay size", 0)
     if getattr(memory.retrieval, "scored", False):
         raise ValueError(f"{memory.retrieval_spec!r} chooses by a score of the model, so it cannot be planned ahead")

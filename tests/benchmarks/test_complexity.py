@@ -66,11 +66,12 @@ def late(capacity: int, classes: int, storage: str, retrieval: str) -> tuple[Mem
     return memory, labels
 
 
-def score(slots: Any) -> Any:
-    return slots
+def scoring(memory: Memory) -> Callable[[Any], Any] | None:
+    return (lambda slots: slots) if memory.retrieval_spec.startswith("mir") else None
 
 
 def steps(memory: Memory, labels: list[Any]) -> None:
+    score = scoring(memory)
     for batch in labels:
         memory.draw(REPLAY, score=score)
         memory.store(batch)
@@ -88,7 +89,7 @@ def bytes_a_step(capacity: int, classes: int, retrieval: str) -> float:
     memory, source = late(capacity, classes, "fifo", retrieval)
     batches = list(source.integers(classes, size=(classes // REPLAY, INCOMING)))
     steps(memory, batches)
-    total = 0
+    total, score = 0, scoring(memory)
     tracemalloc.start()
     try:
         for batch in batches:

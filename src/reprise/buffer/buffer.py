@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from reprise.audit import Audit, measure
-from reprise.buffer.columns import Replay, as_labels, as_slots, as_tensor, kind, names
+from reprise.buffer.columns import Replay, as_device, as_labels, as_slots, as_tensor, kind, names
 from reprise.buffer.record import Record
 from reprise.memory import Memory, Retrieval, Schedule, Storage
 from reprise.tape import Tape
@@ -59,7 +59,7 @@ class ReplayBuffer:
         record: bool = True,
     ) -> None:
         self.memory = Memory(capacity, storage, retrieval, seed, draws)
-        self.device = torch.empty(0, device=device).device  # 'cuda' becomes 'cuda:0', so that devices compare
+        self.device = as_device(device)
         self._record = Record(self.memory.draws) if record else None
         self._columns: dict[str, Tensor] = {}
         self._last = np.zeros(self.memory.capacity + 1, np.int64)  # the last place stands for slot −1

@@ -10,6 +10,8 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from reprise.specs import as_array
+
 Ids = NDArray[np.int64]
 
 
@@ -44,7 +46,7 @@ def as_labels(y: Tensor | ArrayLike) -> NDArray[Any]:
         if y.dtype.is_floating_point or y.dtype.is_complex:
             raise TypeError(f"labels must be whole numbers, got {y.dtype}")
         y = y.detach().cpu().numpy()
-    labels = np.asarray(y)
+    labels = as_array(y, "labels")
     if labels.ndim != 1:
         raise ValueError(f"labels must be one-dimensional, got shape {labels.shape}")
     return labels if labels.size else labels.astype(np.int64)
@@ -52,7 +54,7 @@ def as_labels(y: Tensor | ArrayLike) -> NDArray[Any]:
 
 def as_slots(slots: Tensor | ArrayLike, least: int, filled: int) -> Ids:
     """Slots on the host, each at least `least` and of the filled ones."""
-    places = np.asarray(slots.detach().cpu() if isinstance(slots, Tensor) else slots)
+    places = as_array(slots.detach().cpu() if isinstance(slots, Tensor) else slots, "slots")
     if places.ndim != 1 or (places.size and places.dtype.kind not in "iu"):
         raise TypeError(f"slots must be a row of whole numbers, got {places.dtype} of shape {places.shape}")
     if places.size and not (least <= places.min() and places.max() < filled):
@@ -70,10 +72,35 @@ def as_tensor(name: str, given: Tensor | ArrayLike, count: int, device: torch.de
         return given.detach()
     if isinstance(given, (bool, int, float)):
         return torch.full((count,), given, device=device)
+    if isinstance(given, tuple) and any(isinstance(part, (Tensor, np.ndarray)) for part in given):
+        raise TypeError(
+            f"{name} must be one tensor with a row per example, got a tuple of {len(given)}: torch.stack makes one "
+            "of rows, and further tensors go into columns of their own, by keyword"
+        )
+    if isinstance(given, list) and given and all(isinstance(row, Tensor) for row in given):
+        shapes = list(dict.fromkeys(tuple(row.shape) for row in given))
+        if len(shapes) > 1:
+            raise ValueError(f"{name} must have rows of one shape, got {shapes[0]} and {shapes[1]}")
+        return torch.stack(given).detach()
     try:
         return torch.from_numpy(np.array(given)).to(device)
+    except ValueError:
+        raise ValueError(
+            f"{name} must have rows of one shape, got a {type(given).__name__} of different ones"
+        ) from None
     except TypeError:
         raise TypeError(f"{name} must be a tensor, an array or a number, got {type(given).__name__}") from None
+
+
+def as_device(device: str | torch.device | int | None) -> torch.device:
+    """The device that is meant, with its number: 'cuda' becomes 'cuda:0', so that devices compare."""
+    try:
+        return torch.empty(0, device=device).device
+    except TypeError:
+        raise TypeError(f"device must be a torch.device or its name, got {device!r}") from None
+    except (RuntimeError, AssertionError, NotImplementedError) as error:  # torch has one of each for want of a device
+        why = str(error).partition(". ")[0].partition("\n")[0].rstrip(".")
+        raise ValueError(f"device {str(device)!r} cannot be used here, 'cpu' can: {why}") from None
 
 
 def names(columns: Iterable[str]) -> str:

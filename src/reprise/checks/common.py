@@ -55,10 +55,16 @@ def score(slots: Any) -> Any:
     return np.sin(np.asarray(slots, np.float64) * 12.9898)
 
 
+def score_for(memory: Memory) -> Callable[[Any], Any] | None:
+    """The score, unless the memory's retrieval says that it takes none."""
+    return None if getattr(memory.retrieval, "scored", None) is False else score
+
+
 def advance(memory: Memory, step: Step) -> tuple[list[list[int]], list[int]]:
     """One step: what each channel drew, and where the labels went."""
     try:
-        drawn = [memory.draw(step.n, channel=channel, score=score).slots.tolist() for channel in range(memory.draws)]
+        asked = score_for(memory)
+        drawn = [memory.draw(step.n, channel=channel, score=asked).slots.tolist() for channel in range(memory.draws)]
         return drawn, memory.store(list(step.labels)).tolist()
     except Exception as error:
         raise Broken(f"{memory!r} failed where it must not: {type(error).__name__}: {error}") from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from reprise.checks.common import TRIALS, advance, check_arguments, check_running, require, score, trial
+from reprise.checks.common import TRIALS, advance, check_arguments, check_running, require, score_for, trial
 from reprise.memory import Memory, Retrieval, Schedule, as_retrieval
 
 
@@ -30,7 +30,7 @@ def _check_batches(retrieval: Any, what: str, seed: int) -> None:
     for number, step in enumerate(script):
         where = f"in trial {seed}, step {number}"
         before = memory.labels.tolist()
-        slots = memory.draw(step.n, score=score).slots.tolist()
+        slots = memory.draw(step.n, score=score_for(memory)).slots.tolist()
         limit = min(step.n, len(before))
         require(len(set(slots)) == len(slots), f"{what} must not repeat an example in a batch; {where} it drew {slots}")
         require(

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from reprise.memory.index import Index
-from reprise.memory.protocols import Retrieval, Schedule, Score, Storage
+from reprise.memory.protocols import Retrieval, Schedule, Score, Storage, fresh
 from reprise.memory.resolve import as_retrieval, as_storage, spec_of
 from reprise.rng import Random, check_seed
-from reprise.specs import whole, whole_row
+from reprise.specs import as_array, whole, whole_row
 
 
 class Draw:
@@ -63,8 +63,9 @@ class Memory:
         self.draws = whole(draws, "draws", 1)
         self.steps = 0
         self._randoms: dict[str, Random] = {}
+        self._unscored = getattr(self.retrieval, "scored", None) is False
         self._index = Index(self.capacity)
-        self._store = self.storage.fresh()
+        self._store = fresh(self.storage, Storage)
         self._store.start(self._random)
         self._kept = tuple(self._randoms)  # the storage's own streams
         self._channels = [self._channel(number) for number in range(self.draws)]
@@ -73,7 +74,7 @@ class Memory:
         return self._randoms.setdefault(name, Random(self.seed, name))
 
     def _channel(self, number: int) -> Retrieval:
-        channel = self.retrieval.fresh()
+        channel = fresh(self.retrieval, Retrieval)
         kept = set(self._kept)
 
         def source(name: str) -> Random:
@@ -90,6 +91,8 @@ class Memory:
             n = whole(n, "the replay size", 0)
         if (type(channel) is not int or channel) and whole(channel, "channel", 0) >= self.draws:
             raise ValueError(f"channel must be 0 to {self.draws - 1}, got {channel!r}")
+        if score is not None and self._unscored:
+            raise ValueError(f"{self.retrieval_spec!r} does not choose by a score: call draw(n) without one")
         index = self._index
         slots = self._channels[channel].draw(n, index, score) if n and index.size else []
         self.steps += channel == 0
@@ -181,7 +184,7 @@ class Memory:
 
 
 def _labels(labels: ArrayLike) -> list[int]:
-    array = np.asarray(labels)
+    array = as_array(labels, "labels")
     if array.ndim == 1 and array.dtype.kind in "iu":
         values: list[int] = array.tolist()
         if not values or (min(values) >= 0 and array.dtype.kind == "i"):

@@ -10,7 +10,7 @@ the memory, not by the policy.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 from reprise.memory.index import Index
 from reprise.rng import Random
@@ -83,7 +83,11 @@ class Schedule(Protocol):
 
 @runtime_checkable
 class Retrieval(Protocol):
-    """Which stored examples return. One that needs a score says `scored = True`: its tapes cannot be planned."""
+    """Which stored examples return.
+
+    One that needs a score says `scored = True`: its tapes cannot be planned. One that says `scored = False` is never
+    given one: a draw with a score is an error.
+    """
 
     def fresh(self) -> Self: ...
 
@@ -96,3 +100,36 @@ class Retrieval(Protocol):
     def state_dict(self) -> dict[str, Any]: ...
 
     def load_state_dict(self, state: dict[str, Any]) -> None: ...
+
+
+P = TypeVar("P", Storage, Schedule, Retrieval)
+
+
+def checked(policy: P, kind: type) -> P:
+    """The policy, if it has every method of its kind, one of the three above; otherwise say which it lacks."""
+    name = kind.__name__.lower()
+    if isinstance(policy, type):
+        raise TypeError(f"a {name} is an object, got the class {policy.__name__}: write {policy.__name__}(…)")
+    if isinstance(policy, str):
+        raise TypeError(f"a {name} is an object here, got the spec {policy!r}")
+    absent = lacking(policy, kind)
+    if absent:
+        raise TypeError(
+            f"a {name} is a spec or an object with the methods of reprise.memory.{kind.__name__}; {policy!r} lacks "
+            f"{', '.join(absent)}"
+        )
+    return policy
+
+
+def lacking(policy: object, kind: type) -> list[str]:
+    """The methods of a kind of policy that an object does not have."""
+    methods = [name for name, value in vars(kind).items() if callable(value) and not name.startswith("_")]
+    return [name for name in methods if not callable(getattr(policy, name, None))]
+
+
+def fresh(policy: P, kind: type) -> P:
+    """A fresh copy of a policy, ready to be started."""
+    made = policy.fresh()
+    if lacking(made, kind):
+        raise TypeError(f"{type(policy).__name__}.fresh() must return a new {kind.__name__.lower()}, got {made!r}")
+    return made

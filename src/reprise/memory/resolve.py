@@ -2,37 +2,33 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import reprise.memory.retrieval
 import reprise.memory.schedule
 import reprise.memory.storage  # noqa: F401  (importing them registers their policies)
-from reprise.memory.protocols import Retrieval, Schedule, Storage
+from reprise.memory.protocols import Retrieval, Schedule, Storage, checked, lacking
 from reprise.memory.retrieval.scheduled import Scheduled
 from reprise.specs import parse
 
 
 def as_storage(policy: str | Storage) -> Storage:
     """The storage that a spec names, or the object itself."""
-    if isinstance(policy, str):
-        made, _ = parse(policy, "storage")
-        policy = made  # type: ignore[assignment]
-    if isinstance(policy, type) or not isinstance(policy, Storage):
-        raise TypeError(f"a storage is a spec or an object with the methods of reprise.memory.Storage, got {policy!r}")
-    return policy
+    made: Any = parse(policy, "storage")[0] if isinstance(policy, str) else policy
+    storage: Storage = checked(made, Storage)
+    return storage
 
 
 def as_retrieval(policy: str | Retrieval | Schedule) -> Retrieval:
     """The retrieval that a spec names, or the object itself; a schedule is wrapped."""
-    example_pass = False
-    if isinstance(policy, str):
-        made, example_pass = parse(policy, "schedule", "retrieval")
-        policy = made  # type: ignore[assignment]
-    if isinstance(policy, Schedule) and not isinstance(policy, type):
-        return Scheduled(policy, example_pass)
-    if isinstance(policy, type) or not isinstance(policy, Retrieval):
-        raise TypeError(
-            f"a retrieval is a spec or has the methods of reprise.memory.Retrieval or Schedule, got {policy!r}"
-        )
-    return policy
+    made: Any
+    made, example_pass = parse(policy, "schedule", "retrieval") if isinstance(policy, str) else (policy, False)
+    # One that lacks a method is a schedule if it names classes, so that what it lacks is named.
+    names_classes = any(callable(getattr(made, name, None)) for name in ("begin", "take"))
+    if not lacking(made, Schedule) or (names_classes and lacking(made, Retrieval)):
+        return Scheduled(made, example_pass)
+    retrieval: Retrieval = checked(made, Retrieval)
+    return retrieval
 
 
 def spec_of(policy: object) -> str:

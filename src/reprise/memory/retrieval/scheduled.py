@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from reprise.memory.index import Index
-from reprise.memory.protocols import Schedule, Score, Source
+from reprise.memory.protocols import Schedule, Score, Source, checked, fresh
 from reprise.memory.retrieval.examples import AnyExample, ExamplePass
 from reprise.specs import Policy
 
@@ -17,8 +17,10 @@ class Scheduled(Policy):
     come back short. With `example_pass`, the examples of a class go by shuffled passes too (`+pass`).
     """
 
+    scored = False
+
     def __init__(self, schedule: Schedule, example_pass: bool = False) -> None:
-        self.schedule = schedule
+        self.schedule = checked(schedule, Schedule)
         self.example_pass = example_pass
 
     @property
@@ -26,7 +28,7 @@ class Scheduled(Policy):
         return str(getattr(self.schedule, "spec", repr(self.schedule))) + ("+pass" if self.example_pass else "")
 
     def start(self, source: Source, index: Index) -> None:
-        self._schedule = self.schedule.fresh()
+        self._schedule = fresh(self.schedule, Schedule)
         self._schedule.start(source("schedule"))
         self._examples = (ExamplePass if self.example_pass else AnyExample)(source("example choice"))
         self._changed = index.watch()

@@ -13,6 +13,8 @@ from reprise.specs import Policy, register
 class Uniform(Policy):
     """n examples without replacement from the whole memory."""
 
+    scored = False
+
     def start(self, source: Source, index: Index) -> None:
         self.random = source("example choice")
 
