@@ -79,6 +79,10 @@ class Tape:
                     f"a tape's {name} must lie in {least} … {limit - 1}, got {array.min()} … {array.max()}"
                 )
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.__post_init__()  # a copied array can be written to, and a tape's must not
+
     def __len__(self) -> int:
         return len(self.incoming)
 

@@ -133,7 +133,11 @@ def test_many_classes_and_their_first_draw(stretch, classes, n):
 
 
 @given(
-    stretch=st.sampled_from(STRETCHES), capacity=st.integers(1, 24), before=SCRIPTS, after=SCRIPTS, seed=st.integers(0, 9)
+    stretch=st.sampled_from(STRETCHES),
+    capacity=st.integers(1, 24),
+    before=SCRIPTS,
+    after=SCRIPTS,
+    seed=st.integers(0, 9),
 )
 def test_a_state_with_its_free_steps_listed_still_loads(stretch, capacity, before, after, seed):
     old = Memory(capacity, "fifo", Literal(stretch), seed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -13,6 +14,7 @@ from torch import Tensor
 from reprise.audit import Audit, measure
 from reprise.buffer.columns import Replay, as_device, as_labels, as_slots, as_tensor, kind, names
 from reprise.buffer.record import Record
+from reprise.buffer.state import as_bytes, from_bytes, packed, unpacked
 from reprise.memory import Memory, Retrieval, Schedule, Storage
 from reprise.tape import Tape
 
@@ -45,6 +47,9 @@ class ReplayBuffer:
 
     `draws` is the number of draws a step takes, each with a schedule of its own. `record=False` keeps no tape:
     for a stream without end, since a tape grows by 16 bytes for each example that arrives and 8 for each that returns.
+
+    A buffer, and a module that holds one, may be copied and pickled. The copy has its own room on the same device and
+    goes on as this buffer would have.
     """
 
     def __init__(
@@ -138,12 +143,16 @@ class ReplayBuffer:
         return f"ReplayBuffer({about}: {len(self)} stored of {len(self.classes)} classes)"
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything: plain numbers, strings, lists, dicts, NumPy arrays and tensors, none shared with the buffer."""
+        """Everything: plain numbers, strings, lists, dicts and tensors, none shared with the buffer.
+
+        So `torch.save` writes it, and plain `torch.load` reads it.
+        """
+        memory = self.memory.state_dict()
         return {
             "version": 1,
-            "memory": self.memory.state_dict(),
+            "memory": {**memory, "index": packed(memory["index"])},
             "columns": {name: table[: len(self)].clone() for name, table in self._columns.items()},
-            "record": None if self._record is None else self._record.state_dict(),
+            "record": None if self._record is None else packed(self._record.state_dict()),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -156,7 +165,7 @@ class ReplayBuffer:
         try:
             if state["version"] != 1:
                 raise ValueError(f"its version is {state['version']!r}, known is 1")
-            memory.load_state_dict(state["memory"])
+            memory.load_state_dict({**state["memory"], "index": unpacked(state["memory"]["index"])})
             saved = {str(name): as_tensor(name, column, 0, self.device) for name, column in state["columns"].items()}
             if any(not column.dim() or len(column) != len(memory) for column in saved.values()) or (
                 len(memory) and not {"x", "y"} <= saved.keys()
@@ -167,7 +176,9 @@ class ReplayBuffer:
             if (state["record"] is None) != (self._record is None):
                 kept = {True: "no tape", False: "a tape"}
                 raise ValueError(f"it has {kept[state['record'] is None]}, this buffer {kept[self._record is None]}")
-            record = None if state["record"] is None else Record.from_state(mine.draws, state["record"], memory)
+            record = None
+            if state["record"] is not None:
+                record = Record.from_state(mine.draws, unpacked(state["record"]), memory)
         except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
             detail = error if type(error) is ValueError else f"{type(error).__name__}: {error}"
             raise ValueError(f"this buffer state cannot be loaded: {detail}") from error
@@ -180,6 +191,22 @@ class ReplayBuffer:
         for name, table in room.items():
             table[: len(memory)] = saved[name]
         self.memory, self._record, self._columns = memory, record, room
+
+    def __getstate__(self) -> dict[str, Any]:
+        columns = {name: as_bytes(table[: len(self)]) for name, table in self._columns.items()}
+        return {"memory": self.memory, "device": str(self.device), "record": self._record, "columns": columns}
+
+    def __setstate__(self, saved: dict[str, Any]) -> None:
+        self.memory, self.device, self._record = saved["memory"], as_device(saved["device"]), saved["record"]
+        self._last = np.zeros(self.memory.capacity + 1, np.int64)
+        self._columns = {}
+        for name, content in saved["columns"].items():
+            rows = from_bytes(content)
+            self._columns[name] = self._empty(rows)
+            self._columns[name][: len(rows)] = rows.to(self.device)
+
+    def __copy__(self) -> ReplayBuffer:
+        return copy.deepcopy(self)  # a buffer that shared its memory with another would be neither
 
     def _checked(self, columns: Mapping[str, Tensor | ArrayLike], count: int, why: str) -> dict[str, Tensor]:
         """Columns as tensors of `count` rows that fit what the buffer holds."""

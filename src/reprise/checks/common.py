@@ -70,15 +70,6 @@ def advance(memory: Memory, step: Step) -> tuple[list[list[int]], list[int]]:
         raise Broken(f"{memory!r} failed where it must not: {type(error).__name__}: {error}") from error
 
 
-def plain(state: Any) -> Any:
-    """A state with its arrays as lists: what JSON gives back."""
-    if isinstance(state, np.ndarray):
-        return state.tolist()
-    if isinstance(state, dict):
-        return {name: plain(value) for name, value in state.items()}
-    return [plain(value) for value in state] if isinstance(state, (list, tuple)) else state
-
-
 @contextmanager
 def untouched_globals(what: str) -> Iterator[None]:
     """Fail if the block draws from the random numbers that everybody shares."""
@@ -135,6 +126,6 @@ def check_running(make: Callable[[int, int], Memory], what: str) -> None:
 
 def _through_json(state: Any, what: str) -> Any:
     try:
-        return json.loads(json.dumps(plain(state)))
+        return json.loads(json.dumps(state))
     except (TypeError, ValueError) as error:
         raise Broken(f"{what}'s state_dict must be plain numbers, strings, lists, dicts and arrays: {error}") from error

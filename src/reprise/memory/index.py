@@ -130,11 +130,10 @@ class Index:
         return changed
 
     def state_dict(self) -> dict[str, Any]:
-        rows = [self._rows.row(label) for label in sorted(self.residents)]
         return {
-            "labels": self.labels[: self.size].copy(),
-            "stamps": self.stamps[: self.size].copy(),
-            "order": np.concatenate([np.empty(0, np.int64), *rows]),
+            "labels": self.labels[: self.size].tolist(),
+            "stamps": self.stamps[: self.size].tolist(),
+            "order": [slot for label in sorted(self.residents) for slot in self._rows.row(label).tolist()],
             "writes": self.writes,
         }
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from reprise.memory.index import Index
+from reprise.memory.plain import original, plain
 from reprise.memory.protocols import Retrieval, Schedule, Score, Storage, fresh
 from reprise.memory.resolve import as_retrieval, as_storage, spec_of
 from reprise.rng import Random, check_seed
@@ -46,6 +47,8 @@ class Memory:
 
     `draws` is the number of draws a step takes, each with a schedule of its own: `draw(n, channel=1)` is the
     second.
+
+    A memory may be copied and pickled. The copy goes on as this one would have, and neither disturbs the other.
     """
 
     def __init__(
@@ -141,7 +144,10 @@ class Memory:
         )
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything: plain numbers, strings, lists, dicts and NumPy arrays, none shared with the memory."""
+        """Everything, in plain numbers, strings, lists and dicts, none shared with the memory.
+
+        JSON and `torch.save` write it, and what `json.loads` or `torch.load` then give is the same state.
+        """
         return {
             "version": 1,
             "capacity": self.capacity,
@@ -151,8 +157,8 @@ class Memory:
             "seed": self.seed,
             "steps": self.steps,
             "index": self._index.state_dict(),
-            "store": self._store.state_dict(),
-            "channels": [channel.state_dict() for channel in self._channels],
+            "store": plain(self._store.state_dict()),
+            "channels": [plain(channel.state_dict()) for channel in self._channels],
             "random": {name: random.position for name, random in sorted(self._randoms.items())},
         }
 
@@ -174,13 +180,22 @@ class Memory:
     def _load(self, state: dict[str, Any]) -> None:
         self.steps = whole(state["steps"], "the state's steps", 0)
         self._index.load_state_dict(state["index"])
-        self._store.load_state_dict(state["store"])
+        self._store.load_state_dict(original(state["store"]))
         for channel, saved in zip(self._channels, state["channels"], strict=True):
-            channel.load_state_dict(saved)
+            channel.load_state_dict(original(saved))
         if set(state["random"]) != set(self._randoms):
             raise ValueError(f"the state has random streams {sorted(state['random'])}, not {sorted(self._randoms)}")
         for name, random in self._randoms.items():
             random.load_state_dict({"seed": self.seed, "name": name, "position": state["random"][name]})
+
+    def __getstate__(self) -> tuple[Storage, Retrieval, dict[str, Any]]:
+        return self.storage, self.retrieval, self.state_dict()
+
+    def __setstate__(self, saved: tuple[Storage, Retrieval, dict[str, Any]]) -> None:
+        # Made anew, so that its parts watch each other and not those of the memory that was copied.
+        storage, retrieval, state = saved
+        Memory.__init__(self, state["capacity"], storage, retrieval, state["seed"], state["draws"])
+        self._load(state)
 
 
 def _labels(labels: ArrayLike) -> list[int]:

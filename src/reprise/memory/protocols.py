@@ -4,7 +4,7 @@ The easiest way is to derive from `reprise.specs.Policy`, which supplies `fresh`
 policy has two lives. As an *object* it is its constructor arguments. Put into a memory, a fresh copy of it is
 *started* with random streams of its own, and from then on has a state, which `state_dict` gives as plain
 numbers, strings, lists, dicts and NumPy arrays, and `load_state_dict` takes back. Random streams are saved by
-the memory, not by the policy.
+the memory, not by the policy. So a copied or pickled memory starts its policies anew and hands them that state.
 """
 
 from __future__ import annotations
