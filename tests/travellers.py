@@ -16,7 +16,7 @@ from reprise.buffer import ReplayBuffer
 
 
 class LeastServed:
-    """A schedule that derives from nothing: the classes served least, by a dict with labels as keys and an array."""
+    """A schedule that derives from nothing: the classes served least. Its state is what it works with, not a copy."""
 
     def fresh(self):
         return LeastServed()
@@ -25,6 +25,7 @@ class LeastServed:
         self.random = random
         self.counts: dict[int, int] = {}
         self.noise = np.zeros(4, np.float32)
+        self.named: list[int] = []
 
     def begin(self, n, arrived, departed):
         for label in departed:
@@ -33,7 +34,9 @@ class LeastServed:
 
     def take(self, k, batch):
         self.noise = np.roll(self.noise, 1) + np.float32(self.random.below(1000) / 7)
-        order = sorted(self.counts, key=lambda label: (self.counts[label], (label * float(self.noise[0])) % 1))
+        noise = float(self.noise[0]) + len(self.named) / 3
+        order = sorted(self.counts, key=lambda label: (self.counts[label], (label * noise) % 1))
+        self.named += order[:k]
         for label in order[:k]:
             self.counts[label] += 1
         return order[:k]
@@ -45,10 +48,10 @@ class LeastServed:
         return None
 
     def state_dict(self):
-        return {"counts": self.counts, "noise": self.noise, "seen": {("a", 1): np.int64(2)}}
+        return {"counts": self.counts, "noise": self.noise, "named": self.named, "seen": {("a", 1): np.int64(2)}}
 
     def load_state_dict(self, state):
-        self.counts, self.noise = state["counts"], state["noise"]
+        self.counts, self.noise, self.named = state["counts"], state["noise"], state["named"]
         assert state["seen"] == {("a", 1): 2}
         assert self.noise.dtype == np.float32
 
