@@ -128,7 +128,7 @@ class Tape:
         except OSError as error:  # in its own words it names a scratch file
             folder = Path(path).parent
             why = f"there is no folder {folder}" if not folder.is_dir() else error.strerror or error
-            raise type(error)(f"the tape cannot be written to {os.fspath(path)}: {why}") from error
+            raise OSError(error.errno, f"the tape cannot be written: {why}", os.fspath(path)) from error
 
     def _header(self) -> bytes:
         about = {"format": _FORMAT, "hash": self.hash, **{name: json.dumps(fact) for name, fact in self.facts.items()}}
