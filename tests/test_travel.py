@@ -88,7 +88,12 @@ def test_a_copied_memory_goes_on_bit_for_bit_and_by_itself(capacity, storage, re
     goes_on(lambda: Memory(capacity, storage, retrieval, seed, draws), *scripts, WAYS[way])
 
 
-@pytest.mark.parametrize("storage", ALL_STORAGES, ids=lambda one: one if isinstance(one, str) else type(one).__name__)
+def named(policy: Any) -> str:
+    """What a test is called after."""
+    return policy if isinstance(policy, str) else type(policy).__name__
+
+
+@pytest.mark.parametrize("storage", ALL_STORAGES, ids=named)
 def test_every_retrieval_can_be_copied_under_every_storage(storage):
     source = np.random.default_rng(0)
     ways = list(WAYS.values())
@@ -101,9 +106,7 @@ def test_every_retrieval_can_be_copied_under_every_storage(storage):
             goes_on(lambda retrieval=retrieval: Memory(6, storage, retrieval, seed=1), *scripts, way)
 
 
-@pytest.mark.parametrize(
-    "retrieval", ALL_RETRIEVALS, ids=lambda one: one if isinstance(one, str) else type(one).__name__
-)
+@pytest.mark.parametrize("retrieval", ALL_RETRIEVALS, ids=named)
 def test_states_pass_through_json_and_torch_as_they_are(retrieval):
     script = [(3, [1, 2, 2]), (4, [5, 0]), (2, [7, 8, 1]), (5, [3])]
     memory = Memory(7, EveryOther(1), retrieval, seed=4)
@@ -241,7 +244,7 @@ def test_a_module_that_holds_a_buffer() -> None:
         assert torch.equal(twin.layer.weight, learner.layer.weight)
 
 
-@pytest.mark.parametrize("retrieval", ["rpr", "deadline:1e300", "rpr+pass", LeastServed()], ids=str)
+@pytest.mark.parametrize("retrieval", ["rpr", "deadline:1e300", "rpr+pass", LeastServed()], ids=named)
 def test_plain_torch_load_reads_a_buffers_state(retrieval: Any, tmp_path: Any) -> None:
     buffer = make(retrieval=retrieval)
     live(buffer, 0, 12)
