@@ -6,8 +6,10 @@ import contextlib
 import hashlib
 import json
 import os
+import platform
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -36,6 +38,67 @@ def write_whole(path: str | os.PathLike[str], fill: Callable[[IO[bytes]], object
         sync_folder(target.parent)
     finally:
         scratch.unlink(missing_ok=True)
+
+
+class FolderBusy(ValueError):
+    """Somebody else is at work in a folder."""
+
+
+@contextlib.contextmanager
+def sole_use(folder: Path) -> Iterator[None]:
+    """Within it nobody else has sole use of the folder, neither another process nor another thread of this one.
+
+    What is held is a lock on the file `.lock` there. It lapses when its holder ends, however that ends; the file is
+    removed in the end. On a network folder it holds between machines as far as that folder keeps such locks (flock).
+    Where there are none, as on Windows, nothing is held, and nobody is refused.
+    """
+    if sys.platform == "win32":
+        yield
+        return
+    path = folder / ".lock"
+    with contextlib.ExitStack() as stack:
+        while not _locked(file := stack.enter_context(_opened(path)), folder):
+            stack.close()  # its holder removed it between our two calls: there is another by that name, or none
+        try:
+            yield
+        finally:
+            if _is_at(file.fileno(), path):
+                path.unlink(missing_ok=True)
+
+
+def _opened(path: Path) -> IO[str]:
+    try:
+        return path.open("a+", encoding="utf-8")
+    except OSError as error:
+        raise ValueError(f"{str(path.parent)!r} cannot be written to: {error.strerror}") from None
+
+
+def _locked(file: IO[str], folder: Path) -> bool:
+    """Lock an open file, unless another has taken its place meanwhile."""
+    import fcntl
+
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.seek(0)
+        who = file.read().strip() or "another process"
+        raise FolderBusy(f"{who} is at work in {str(folder)!r}: wait until it ends, or name another folder") from None
+    except OSError:
+        return True  # there is no such lock here
+    if not _is_at(file.fileno(), Path(file.name)):
+        return False
+    file.truncate(0)
+    file.write(f"process {os.getpid()} on {platform.node()}")
+    file.flush()
+    return True
+
+
+def _is_at(handle: int, path: Path) -> bool:
+    """Whether an open file is the one of this name."""
+    try:
+        return os.path.samestat(os.fstat(handle), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 def sync_folder(folder: Path) -> None:

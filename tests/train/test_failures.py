@@ -178,6 +178,35 @@ def test_checkpoints_cannot_be_written_every_minus_one_steps(tmp_path):
         train(config(), images(), out=tmp_path, checkpoint_every=-1)
 
 
+def test_a_file_with_a_checkpoints_name_is_refused_before_training(tmp_path):
+    wrong = tmp_path / "checkpoints" / "step-00000009"
+    wrong.parent.mkdir()
+    wrong.write_text("mine")
+    for resume in (False, True):
+        with pytest.raises(ValueError, match=r"step-00000009 is a file, and checkpoints, .* are folders: move it away"):
+            train(config(), images(), out=tmp_path, resume=resume)
+    assert wrong.read_text() == "mine"
+    wrong.unlink()
+    assert train(config(), images(), out=tmp_path)["timings"]["steps"] == 15
+
+
+def test_a_bad_value_in_the_middle_of_training_is_a_failure_of_the_run(tmp_path, monkeypatch):
+    def fail(run):
+        raise ValueError("no such thing")
+
+    monkeypatch.setattr(Run, "evaluate", fail)
+    with pytest.raises(TrainingFailed, match="the run failed after step 3 of 15: no such thing"):
+        train(config(), images(), out=tmp_path)
+
+
+def test_a_bad_value_of_whoever_watches_is_their_own(tmp_path):
+    def watch(run, trained):
+        raise ValueError("mine")
+
+    with pytest.raises(ValueError, match="mine"):
+        train(config(), images(), out=tmp_path, watch=watch)
+
+
 # A disk that is full.
 
 

@@ -22,7 +22,7 @@ def check_output(path: str, option: str) -> None:
             return  # a pipe or a device
         scratch = _scratch(target)
         scratch.touch()
-        scratch.unlink()
+        scratch.unlink(missing_ok=True)  # somebody who ends a run in this folder may have cleared it away
     except OSError as error:
         raise WrongRequest(f"{option}: cannot write {path!r}: {error.strerror}") from error
 

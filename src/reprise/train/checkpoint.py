@@ -74,12 +74,29 @@ def save(run: Run, folder: Path) -> Path:
 
 def found(folder: Path) -> Iterator[Path]:
     """The checkpoints in a folder, in no order."""
+    return (path for path in _named(folder) if path.is_dir())
+
+
+def _named(folder: Path) -> Iterator[Path]:
     return folder.glob("step-" + "[0-9]" * 8)
+
+
+def check(folder: Path) -> None:
+    """Refuse a folder in which a file has a checkpoint's name: it would be in the way of one."""
+    for path in _named(folder):
+        if not path.is_dir():
+            raise ValueError(f"{path} is a file, and checkpoints, which have such names, are folders: move it away")
+
+
+def sweep(folder: Path) -> None:
+    """Remove what processes left that were killed while they wrote."""
+    for scratch in folder.glob(".step-*.part"):
+        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def clear(folder: Path) -> None:
     """Remove the checkpoints of a run that has its record."""
-    for path in [*found(folder), *_broken_off(folder)]:
+    for path in found(folder):
         shutil.rmtree(path, ignore_errors=True)
     with contextlib.suppress(OSError):  # something else is in there
         folder.rmdir()
@@ -112,15 +129,8 @@ def load(run: Run, folder: Path, warn: Callable[[str], None] | None = None) -> b
                 f"The checkpoint {path} was made under other conditions ({changed}): the last digits of the record may "
                 "differ from those of a run that was not stopped."
             )
-        for scratch in _broken_off(folder):
-            shutil.rmtree(scratch, ignore_errors=True)
         return True
     return False
-
-
-def _broken_off(folder: Path) -> Iterator[Path]:
-    """What processes left that were killed while they wrote."""
-    return folder.glob(".step-*.part")
 
 
 def _read(path: Path, run: Run) -> tuple[Record, dict[str, Any]]:

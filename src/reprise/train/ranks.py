@@ -74,6 +74,14 @@ class Ranks:
         self.follow([first])
         return not self.total((first != mine).sum())
 
+    def told(self, yes: bool, device: torch.device) -> bool:
+        """Whether the first process says yes."""
+        if self.world == 1:
+            return yes
+        word = torch.tensor([yes], dtype=torch.int64, device=device)
+        self.follow([word])
+        return bool(word.item())
+
     def total(self, values: Tensor) -> Tensor:
         """The sum over processes."""
         if self.world > 1:
