@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import sys
+import time
+from collections.abc import Callable
 
 import pytest
 from rich.console import Console
@@ -12,7 +14,6 @@ from rich.live import Live
 from reprise.cli.fleet_display import (
     APART,
     EVERY,
-    SILENCE,
     Estimate,
     FleetLines,
     FleetTerminal,
@@ -36,11 +37,12 @@ class Clock:
 class Kept(FleetLines):
     """Keeps the lines."""
 
-    def __init__(self, steps: int | None = None) -> None:
-        super().__init__(steps)
+    def __init__(self, steps: int | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(steps, clock)
         self.lines: list[str] = []
 
     def say(self, sentence: str) -> None:
+        self.heart.rest()
         self.lines.append(sentence)
 
 
@@ -94,11 +96,21 @@ def test_lines_come_at_tenths_never_close_together() -> None:
     assert quick.lines[-1].startswith("100 of 100 runs")
 
 
-def test_a_long_silence_is_broken() -> None:
-    shown = Kept()
-    for second in range(int(2 * SILENCE) + 1):
-        shown(Progress(0, 0, 10, second, float(second)))
-    assert len(shown.lines) == 2
+def test_a_long_silence_is_broken_though_no_word_comes() -> None:
+    clock = Clock()
+    shown = Kept(steps=100, clock=clock)
+    for second in range(100):
+        clock.now = 100.0 + second
+        if second == 12:
+            shown(Progress(0, 0, 10, 10, 12.0))
+        if second == 20:
+            shown(Progress(0, 0, 10, 20, 20.0))
+        shown.heart.look()
+    assert shown.lines == [
+        "getting ready",
+        "0 of 10 runs · 1.2 steps/s · 40 s, 1 min 4 s left",
+        "0 of 10 runs · 1.2 steps/s · 1 min 10 s, 1 min 4 s left",
+    ]
 
 
 def test_the_terminal_is_not_redrawn_at_every_word() -> None:

@@ -12,6 +12,7 @@ import pytest
 from rich.console import Console
 from rich.live import Live
 
+from reprise.cli import display
 from reprise.cli.display import (
     EVERY,
     METRICS,
@@ -70,7 +71,11 @@ class Shown(Lines):
 def fake_run(steps: int = 100, tasks: int = 4) -> Any:
     ends = np.arange(1, tasks + 1) * (steps // tasks)
     return SimpleNamespace(
-        steps=steps, boundaries=set(ends.tolist()), stream=SimpleNamespace(boundaries=ends), losses=Losses()
+        steps=steps,
+        boundaries=set(ends.tolist()),
+        due=set(ends.tolist()),
+        stream=SimpleNamespace(boundaries=ends),
+        losses=Losses(),
     )
 
 
@@ -118,6 +123,41 @@ def test_lines_look_at_boundaries_only() -> None:
     assert [moment.rate for moment in shown.moments] == pytest.approx([10.0] * 4)
     assert shown.moments[-1].passed == pytest.approx(9.9)
     assert shown.said == []
+
+
+def test_lines_come_by_time_too_whatever_the_run_is_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(display, "say", said.append)
+    clock, run = Clock(), fake_run()
+    lines = Lines(clock)
+    watch = Watch(lines, clock)
+
+    def after(seconds: float) -> str | None:
+        clock.now += seconds
+        before = len(said)
+        lines.heart.look()
+        return said[-1] if len(said) > before else None
+
+    assert after(9) is None
+    assert after(1) == "getting ready"
+    lines.reading(512, 5000)
+    assert after(29) is None
+    assert after(1) == "reading images: 512 of 5,000"
+    lines.reading(5000, 5000)
+    assert after(30) == "getting ready"
+    for step in range(1, 25):
+        clock.now += 1
+        run.step = step
+        watch(run, done(step))
+    assert after(10) == "task 1 of 4 · step 24 of 100 · loss 12.50 · 0.7 steps/s · 1 min 49 s left"
+    run.step = 25  # which ends a task: the read-outs are tested before anybody is told
+    assert after(30) == "task 1 of 4 · step 25 of 100, being tested · loss 13.00 · 0.4 steps/s · 3 min 17 s left"
+    watch(run, done(25))
+    assert said[-1].startswith("task 1 of 4 · step 25 of 100 · loss 13.00 · ")
+    assert after(29) is None  # a line that came anyway counts
+    run.step = 100
+    assert "step 100 of 100, being tested" in str(after(1))
+    assert "in all" not in said[-1]
 
 
 def test_resumed_run_counts_from_where_it_goes_on() -> None:

@@ -17,6 +17,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from reprise.cli.progress import Heartbeat, beating, duration, say
+
 if TYPE_CHECKING:
     from reprise.train import Run, Trained
 
@@ -54,11 +56,13 @@ class Moment:
     """Steps a second."""
     passed: float = 0.0
     """Seconds since its first step here."""
+    testing: bool = False
+    """Whether it is being tested after this step."""
 
     @property
     def left(self) -> str:
         """The time that it will still take, or took."""
-        if self.step == self.steps:
+        if self.step == self.steps and not self.testing:
             return f"{duration(self.passed)} in all"
         return "" if not self.rate else f"{duration((self.steps - self.step) / self.rate)} left"
 
@@ -68,7 +72,8 @@ class Moment:
 
     @property
     def line(self) -> str:
-        parts = [f"task {self.task} of {self.tasks}", f"step {self.step} of {self.steps}", f"loss {self.loss:.2f}"]
+        step = f"step {self.step} of {self.steps}{', being tested' if self.testing else ''}"
+        parts = [f"task {self.task} of {self.tasks}", step, f"loss {self.loss:.2f}"]
         if self.accuracy is not None:
             parts.append("accuracy " + " ".join(f"{name} {per_cent(found)}" for name, found in self.accuracy.items()))
         return " · ".join([*parts, *filter(None, (self.speed, self.left))])
@@ -76,6 +81,9 @@ class Moment:
 
 class Screen(ABC):
     """Where moments are shown."""
+
+    now: Callable[[], Moment] | None = None
+    """How far the run is at this moment, once it has begun."""
 
     @abstractmethod
     def due(self, boundary: bool) -> bool:
@@ -94,7 +102,14 @@ class Screen(ABC):
 
 
 class Lines(Screen):
-    """Plain lines, one for every task."""
+    """Plain lines, one for every task, and now and then one between."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.between = "getting ready"
+        self.heart = Heartbeat(self._line, self.say, clock)
+
+    def _line(self) -> str:
+        return self.between if self.now is None else self.now().line
 
     def due(self, boundary: bool) -> bool:
         return boundary
@@ -103,10 +118,11 @@ class Lines(Screen):
         self.say(moment.line)
 
     def reading(self, done: int, whole: int) -> None:
-        pass
+        self.between = f"reading images: {done:,} of {whole:,}" if done < whole else "getting ready"
 
     def say(self, sentence: str) -> None:
-        print(sentence, file=sys.stderr, flush=True)
+        self.heart.rest()
+        say(sentence)
 
 
 class Terminal(Screen):
@@ -145,12 +161,14 @@ class Watch:
         self.screen = screen
         self.clock = clock
         self.begun: tuple[int, float] | None = None
-        self.tested = 0
+        self.told = self.tested = 0
         self.accuracy: dict[str, float | None] | None = None
 
     def __call__(self, run: Run, trained: Trained) -> None:
+        self.told = trained.step
         if self.begun is None:
             self.begun = (trained.step, self.clock())
+            self.screen.now = lambda: self._moment(run, run.step, testing=run.step > self.told)
             if trained.step > 1:
                 self.screen.say(f"goes on after step {trained.step - 1} of {run.steps}")
         if trained.evaluations is not None:
@@ -161,7 +179,7 @@ class Watch:
         if self.screen.due(trained.step in run.boundaries):
             self.screen.show(self._moment(run, trained.step))
 
-    def _moment(self, run: Run, step: int) -> Moment:
+    def _moment(self, run: Run, step: int, *, testing: bool = False) -> Moment:
         assert self.begun is not None
         loss = float(run.losses[max(0, step - SMOOTHED) : step].mean())  # waits for the device
         first, start = self.begun
@@ -177,6 +195,7 @@ class Watch:
             self.accuracy,
             (step - first) / passed if step > first and passed > 0 else None,
             passed,
+            testing and step in run.due,
         )
 
 
@@ -186,8 +205,9 @@ def screen(about: str) -> Iterator[Screen]:
     console = Console(stderr=True, highlight=False)
     if not sys.stderr.isatty() or console.is_dumb_terminal:
         lines = Lines()
-        lines.say(about)
-        yield lines
+        say(about)
+        with beating(lines.heart):
+            yield lines
         return
     with Live(Text(about, style="dim"), console=console, auto_refresh=False, transient=True) as live:
         yield Terminal(about, live)
@@ -260,13 +280,3 @@ def per_cent(share: float | None) -> str:
 
 def _figure(share: float | None, *, signed: bool) -> str:
     return NOTHING if share is None else f"{100 * share:{'+' if signed else ''}.2f}"
-
-
-def duration(seconds: float) -> str:
-    """A time as one says it: '9 s', '3 min 20 s', '2 h 5 min'."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"

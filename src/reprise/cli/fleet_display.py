@@ -7,7 +7,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rich.console import Console, Group
@@ -16,14 +16,13 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from reprise.cli.display import duration
+from reprise.cli.progress import Heartbeat, beating, duration, say
 
 if TYPE_CHECKING:
     from reprise.train.fleet import Progress
 
 EVERY = 0.25  # seconds between two pictures on a terminal
 APART = 5.0  # seconds that lie between two plain lines, the last apart
-SILENCE = 60.0  # seconds after which there is a line though few runs have ended
 
 
 @dataclass(frozen=True)
@@ -130,16 +129,26 @@ class FleetScreen(ABC):
 
 
 class FleetLines(FleetScreen):
-    """Plain lines: one for every tenth of the runs, or after a long silence, but never many."""
+    """Plain lines: one for every tenth of the runs, and after a long silence, but never many."""
 
-    def __init__(self, steps: int | None = None) -> None:
+    def __init__(self, steps: int | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(steps)
+        self.clock = clock
+        self.heart = Heartbeat(self._line, self.say, clock)
         self.last = 0.0
         self.tenth = 0
+        self.seen: tuple[View, float] | None = None  # and when
+
+    def _line(self) -> str:
+        if self.seen is None:
+            return "getting ready"
+        view, when = self.seen
+        return replace(view, seconds=view.seconds + self.clock() - when).line
 
     def due(self, view: View) -> bool:
-        passed, tenth = view.seconds - self.last, 10 * view.done // max(view.total, 1)
-        if not view.over and (passed < APART or (tenth == self.tenth and passed < SILENCE)):
+        self.seen = view, self.clock()
+        tenth = 10 * view.done // max(view.total, 1)
+        if not view.over and (view.seconds - self.last < APART or tenth == self.tenth):
             return False
         self.last, self.tenth = view.seconds, tenth
         return True
@@ -148,7 +157,8 @@ class FleetLines(FleetScreen):
         self.say(view.line)
 
     def say(self, sentence: str) -> None:
-        print(sentence, file=sys.stderr, flush=True)
+        self.heart.rest()
+        say(sentence)
 
 
 class FleetTerminal(FleetScreen):
@@ -183,8 +193,9 @@ def fleet_screen(about: str, steps: int | None = None) -> Iterator[FleetScreen]:
     console = Console(stderr=True, highlight=False)
     if not sys.stderr.isatty() or console.is_dumb_terminal:
         lines = FleetLines(steps)
-        lines.say(about)
-        yield lines
+        say(about)
+        with beating(lines.heart):
+            yield lines
         return
     with Live(Text(about, style="dim"), console=console, auto_refresh=False, transient=True) as live:
         yield FleetTerminal(about, live, steps)

@@ -1,0 +1,68 @@
+"""Lines where there is no terminal: by time, few, and in the middle of a long call, too."""
+
+from __future__ import annotations
+
+import io
+import sys
+import time
+
+import pytest
+
+from reprise.cli import progress
+from reprise.cli.progress import EVERY, FIRST, Heartbeat, Pace, progress_bar
+
+
+class Clock:
+    """A clock that goes on only when told to."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_line_comes_early_and_then_at_times() -> None:
+    clock, said = Clock(), []
+    heart = Heartbeat(lambda: f"{clock.now:.0f}", said.append, clock)
+    for second in range(121):
+        clock.now = float(second)
+        heart.look()
+    assert (FIRST, EVERY) == (10, 30)
+    assert said == ["10", "40", "70", "100"]
+
+
+def test_a_line_that_came_anyway_counts() -> None:
+    clock, said = Clock(), []
+    heart = Heartbeat(lambda: f"{clock.now:.0f}", said.append, clock)
+    for second in range(121):
+        clock.now = float(second)
+        if second in (5, 30, 90):
+            heart.rest()
+        heart.look()
+    assert said == ["60", "120"]
+
+
+def test_pace_is_that_since_the_first_news() -> None:
+    clock = Clock()
+    pace = Pace(1000, clock)
+    assert pace.line == "0 of 1,000"
+    clock.now = 50.0
+    pace.reach(400)  # kept from before
+    assert pace.line == "400 of 1,000"
+    clock.now = 60.0
+    pace.reach(500)
+    assert pace.line == "500 of 1,000, 50 s left"
+
+
+def test_a_long_call_does_not_keep_the_lines_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    stderr = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stderr)
+    monkeypatch.setattr(progress, "FIRST", 0.02)
+    monkeypatch.setattr(progress, "LOOK_EVERY", 0.01)
+    with progress_bar(4, "Auditing") as show:
+        show(1)
+        until = time.monotonic() + 30
+        while not stderr.getvalue() and time.monotonic() < until:
+            time.sleep(0.01)
+    assert stderr.getvalue() == "Auditing: 1 of 4\n"
