@@ -93,7 +93,7 @@ def test_wrong_requests_are_sentences() -> None:
         build("vit_tiny", classes=5, width=32)
 
 
-@pytest.mark.skipif(not TIMM, reason="timm is not installed: pip install '.[vit]'")
+@pytest.mark.skipif(not TIMM, reason="timm is not installed: make vit runs this with it")
 @pytest.mark.parametrize("name", ["vit_tiny_patch16_224", "resnet10t"])
 def test_timm_itself(name: str) -> None:
     import timm

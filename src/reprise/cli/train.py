@@ -188,6 +188,8 @@ class Train:
                         f"--dataset {config.dataset} needs --data DIR, the folder that holds {source.folder}; only "
                         "glyphs needs no files"
                     )
+            if config.backbone != "resnet18":
+                _need_timm(config.backbone)
         if self.json is not None and self.json != "-":
             check_output(self.json, "--json")
         if self.out is None:
@@ -221,6 +223,8 @@ class Train:
             "device": device,
             "checkpoint_every": self.checkpoint_every,
         }
+        if first and self.out is None:
+            print("nothing of this run is kept but what is printed: --out DIR keeps it", file=sys.stderr)
         try:
             if not first:
                 return train(config, data=self.data, **chosen)
@@ -258,6 +262,15 @@ class Train:
         for what, path in places:
             if path is not None:
                 console.print(Text(f"{what}: {path}", style="dim"), soft_wrap=True)
+
+
+def _need_timm(backbone: str) -> None:
+    from reprise.nets.vit import import_timm
+
+    try:
+        import_timm(backbone)
+    except ModuleNotFoundError as error:
+        raise WrongRequest(f"--backbone: {error}") from error
 
 
 def read_hyper(text: str) -> dict[str, float | int | str]:

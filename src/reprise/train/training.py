@@ -57,11 +57,9 @@ def train(
     given = cache(lambda: images or Images.load(config, data))
 
     def known() -> Record | None:
-        return (
-            None
-            if folder is None
-            else read_record(folder / "record.json", config, lambda: given().fingerprints(config))
-        )
+        if folder is None:
+            return None
+        return read_record(folder / "record.json", config, lambda: given().fingerprints(config))
 
     if folder is not None and (done := known()) is not None:
         _tidy_up_after(folder)
