@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 needs_table = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="this system has no /proc to look at")
-PYTHON: dict[str, str] = {"PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1", "PYTHONIOENCODING": "utf-8"}
+PYTHON: dict[str, str] = {"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONIOENCODING": "utf-8"}
 
 
 @contextlib.contextmanager

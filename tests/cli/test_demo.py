@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from reprise.cli import demo, main
+from reprise.cli.progress import Pace
+from reprise.files import sole_use
 from reprise.train import TrainRun
 
 TINY = {"width": 1, "per_class": 1, "test_per_class": 1, "tasks": 2}  # ten steps
@@ -69,6 +72,24 @@ def test_runs_come_in_pairs_that_differ_in_retrieval_alone() -> None:
     for base, arm in zip(runs[::2], runs[1::2], strict=True):
         assert replace(base, retrieval="rpr") == arm
     assert len({demo._place(Path(), run, {}) for run in runs}) == 6
+
+
+def test_standing_is_told_from_the_runs_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(demo, "Pace", partial(Pace, clock=lambda: now[0]))
+    standing = demo._Standing(12, done=2)
+    assert standing.line == "2 of 12 runs"
+    standing.hear(("a", 30, 600))
+    now[0] = 10.0
+    standing.hear(("b", 270, 600))
+    standing.hear(("a", 330, 600))
+    assert standing.line == "2 of 12 runs, steps 600 of 6,000, 1 min 35 s left"
+
+
+def test_a_second_demo_in_one_folder_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with sole_use(tmp_path):
+        assert main(["demo", "--out", str(tmp_path)]) == 2
+    assert f"is at work in '{tmp_path}'" in capsys.readouterr().err
 
 
 def test_other_settings_and_images_never_meet_the_same_records() -> None:

@@ -1,17 +1,21 @@
 """The command line: `reprise audit`, `train`, `study`, `data`, `demo`, `bench`.
 
 Each command is a frozen dataclass in a module of its own, and its `run` gives the exit status: 0 done, 1 a run failed,
-2 the request was wrong. What a command works with is imported when it runs, so that `--help` is quick.
+2 the request was wrong; one that was stopped ends with 130 (SIGINT) or 143 (SIGTERM). What a command works with is
+imported when it runs, so that `--help` is quick.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 
 from reprise import __version__
-from reprise.cli.errors import RunFailed, WrongRequest
+from reprise.cli.errors import RunFailed, Terminated, WrongRequest
 
 __all__ = ["RunFailed", "WrongRequest", "main"]
 
@@ -23,19 +27,23 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"reprise {__version__}")
         return 0
     _let_any_text_out()
-    from reprise.cli.tree import parse
-
     try:
-        command = parse(arguments)
-        status = 0 if command is None else command.run()
-        sys.stdout.flush()
-        return status
+        with _termination():
+            from reprise.cli.tree import parse
+
+            command = parse(arguments)
+            status = 0 if command is None else command.run()
+            sys.stdout.flush()
+            return status
     except (WrongRequest, ValueError) as error:
         return _say(error, 2)
     except (RunFailed, RuntimeError) as error:
         return _say(error, 1)
-    except KeyboardInterrupt:
-        return _say("stopped before it was done", 130)
+    except KeyboardInterrupt as stop:
+        status = _say("stopped before it was done", 143 if isinstance(stop, Terminated) else 130)
+        if argv is None:
+            _leave(status)
+        return status
     except BrokenPipeError:
         # Whoever read the output has left, as `head` does. Python would complain once more on its way out.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -47,9 +55,34 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _say(f"this went wrong, unforeseen: {what} (REPRISE_DEBUG=1 shows where)", 1)
 
 
+@contextmanager
+def _termination() -> Iterator[None]:
+    """Within it, SIGTERM clears away what an interrupt clears away; programs that call `main` keep their own way."""
+    ours = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    if ours:
+        signal.signal(signal.SIGTERM, _terminate)
+    try:
+        yield
+    finally:
+        if ours:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _terminate(number: int, frame: object) -> None:
+    raise Terminated
+
+
 def _say(sentence: object, status: int) -> int:
     print(f"reprise: {sentence}", file=sys.stderr)
     return status
+
+
+def _leave(status: int) -> None:
+    """End this program at once: Python would take torch apart first, for a second or more, and others may wait."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(status)
 
 
 def _let_any_text_out() -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import shlex
-import signal
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Generator
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
@@ -19,13 +17,15 @@ from tyro.conf import arg
 
 from reprise.cli.errors import WrongRequest, work
 from reprise.cli.output import check_output, write_output
-from reprise.cli.progress import progress_bar
+from reprise.cli.progress import Heartbeat, Pace, beating, progress_bar, say
 from reprise.extras import not_installed
+from reprise.files import sole_use
+from reprise.workers import Pool
 
 if TYPE_CHECKING:
     from reprise.files import Record
     from reprise.report.demo_result import Outcome
-    from reprise.train import Images, TrainRun
+    from reprise.train import Images, Run, Trained, TrainRun
     from reprise.train.run import Fingerprints
 
 BASE, ARM = "iid", "rpr"
@@ -42,6 +42,7 @@ SETTING: dict[str, Any] = {
 }
 NEEDED = {"torch": "train", "safetensors": "train", "matplotlib": "plot", "scipy": "stats"}  # and the extra of each
 MOST_WORKERS = 8  # each holds the images and a torch of its own
+TELL_EVERY = 0.5  # seconds between two words of a process
 
 
 @dataclass(frozen=True)
@@ -61,16 +62,21 @@ class Demo:
 
     def run(self) -> int:
         folder = self._folder()
+        with sole_use(folder):
+            return self._run(folder)
+
+    def _run(self, folder: Path) -> int:
         started, made = time.perf_counter(), 0
         records: dict[TrainRun, Record] = {}
         with work():
             runs = self._runs()
             images = _draw_images(runs[0])
             print(f"{len(runs)} runs on {SETTING['dataset']}: {BASE} and {ARM}, {self.seeds} seeds each.", flush=True)
-            for run, record, fresh in _train_all(runs, images, folder / "runs"):
-                records[run] = record
-                made += fresh
-                print(f"[{len(records):2}/{len(runs)}] {_line(run, record, fresh=fresh)}", flush=True)
+            with closing(_train_all(runs, images, folder / "runs")) as ended:
+                for run, record, fresh in ended:
+                    records[run] = record
+                    made += fresh
+                    print(f"[{len(records):2}/{len(runs)}] {_line(run, record, fresh=fresh)}", flush=True)
             outcome = _outcome(folder, {run: records[run] for run in runs})
             seconds = time.perf_counter() - started if made == len(runs) else None
             page, picture = self._draw(outcome, seconds)
@@ -129,7 +135,9 @@ def _pass_on(show: Callable[[int], None], done: int, _: int) -> None:
     show(done)
 
 
-def _train_all(runs: list[TrainRun], images: Images, folder: Path) -> Iterator[tuple[TrainRun, Record, bool]]:
+def _train_all(
+    runs: list[TrainRun], images: Images, folder: Path
+) -> Generator[tuple[TrainRun, Record, bool], None, None]:
     """Every run with its record as it is done, and whether it was made now; a process for each core, a thread each."""
     from reprise.train import train
 
@@ -141,15 +149,54 @@ def _train_all(runs: list[TrainRun], images: Images, folder: Path) -> Iterator[t
     missing = [run for run in runs if run not in known]
     if not missing:
         return
-    jobs = min(os.cpu_count() or 1, len(missing), MOST_WORKERS)
-    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), _begin) as pool:
-        waiting = {pool.submit(_train, run.configuration(), run.seed, str(places[run])): run for run in missing}
-        try:
-            for future in as_completed(waiting):
-                yield waiting[future], future.result(), True
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    standing = _Standing(len(runs), len(known))
+    heart = Heartbeat(lambda: standing.line, say)
+    try:
+        pool: Pool[TrainRun] = Pool(
+            partial(_trainer, folder, data), min(os.cpu_count() or 1, len(missing), MOST_WORKERS)
+        )
+        with beating(heart), pool:
+            for run, found in pool.results(missing, standing.hear):
+                if isinstance(found, Exception):
+                    raise found
+                standing.done += 1
+                heart.rest()
+                yield run, found, True
+    except BaseException:
+        for run in missing:
+            _clear_up(places[run])
+        raise
+
+
+def _clear_up(folder: Path) -> None:
+    """Remove what a process that was stopped left half written, unless somebody else is at work there."""
+    from reprise.train.training import sweep
+
+    if folder.is_dir():
+        with suppress(ValueError), sole_use(folder):
+            sweep(folder)
+
+
+class _Standing:
+    """How far all runs are, from what processes tell of theirs."""
+
+    def __init__(self, runs: int, done: int) -> None:
+        self.runs, self.done = runs, done
+        self.steps: dict[str, int] = {}
+        self.pace: Pace | None = None
+
+    def hear(self, word: tuple[str, int, int]) -> None:
+        """A run is at this step, of so many."""
+        name, step, steps = word
+        self.steps[name] = step
+        if self.pace is None:
+            self.pace = Pace(steps * (self.runs - self.done))  # those that had their record are not told of
+        self.pace.reach(sum(self.steps.values()))
+
+    @property
+    def line(self) -> str:
+        steps = "" if self.pace is None else f", steps {self.pace.line}"
+        return f"{self.done} of {self.runs} runs{steps}"
 
 
 def _place(folder: Path, run: TrainRun, data: Fingerprints) -> Path:
@@ -157,21 +204,26 @@ def _place(folder: Path, run: TrainRun, data: Fingerprints) -> Path:
     return folder / f"{run.retrieval}-{run.seed}-{run.identity(data)[:8]}"
 
 
-def _begin() -> None:
-    """In a worker: one thread, an interrupt ends it, and it does not outlive its parent."""
+def _trainer(folder: Path, data: Fingerprints, _: int) -> Callable[[TrainRun, Callable[[object], None]], Record]:
+    """In a process: trains one run after the other, with one thread."""
     import torch
 
-    from reprise.workers import follow
+    from reprise.train import train
 
     torch.set_num_threads(1)
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    follow()
 
+    def task(run: TrainRun, tell: Callable[[object], None]) -> Record:
+        place, told = _place(folder, run, data), time.monotonic()
 
-def _train(configuration: dict[str, Any], seed: int, folder: str) -> Record:
-    from reprise.train import TrainRun, train
+        def watch(now: Run, trained: Trained) -> None:
+            nonlocal told
+            if trained.step == now.steps or time.monotonic() - told > TELL_EVERY:
+                tell((str(place), trained.step, now.steps))
+                told = time.monotonic()
 
-    return train(TrainRun.from_configuration(configuration, seed), out=folder, resume=True)
+        return train(run, out=place, resume=True, watch=watch)
+
+    return task
 
 
 def _line(run: TrainRun, record: Record, *, fresh: bool) -> str:

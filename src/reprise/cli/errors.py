@@ -1,4 +1,4 @@
-"""The two ways in which a command ends badly. Both carry a sentence for the person who typed it."""
+"""The ways in which a command ends badly, each with a sentence for the person who typed it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,10 @@ class WrongRequest(Exception):
 
 class RunFailed(Exception):
     """What was asked was begun and failed. Exit status 1."""
+
+
+class Terminated(KeyboardInterrupt):
+    """The system asked this process to end (SIGTERM), which it does as for an interrupt from the keyboard."""
 
 
 @contextmanager

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +15,7 @@ from reprise.specs import whole
 from reprise.streams import label_stream
 from reprise.streams.still import StillStream
 from reprise.tape import Tape, plan
-from reprise.workers import serve
+from reprise.workers import Pool
 
 PER_CLASS = 50  # examples of a class in a balanced memory that stands still, unless a buffer is given
 _FEW = 8  # runs that are over before other processes have started
@@ -70,10 +69,6 @@ class AuditRun:
         return measure(self.tape())
 
 
-def _run(run: AuditRun) -> Audit:
-    return run.run()
-
-
 def audit_all(
     runs: Sequence[AuditRun], *, jobs: int | None = None, progress: Callable[[int], None] | None = None
 ) -> list[Audit]:
@@ -83,26 +78,27 @@ def audit_all(
     """
     jobs = min(whole(jobs or os.cpu_count() or 1, "jobs", 1), len(runs))
     audits: dict[int, Audit] = {}
-    for place, audit in _here(runs) if jobs <= 1 or len(runs) <= _FEW else _spread(runs, jobs):
-        audits[place] = audit
-        if progress is not None:
-            progress(len(audits))
+    with closing(_here(runs) if jobs <= 1 or len(runs) <= _FEW else _spread(runs, jobs)) as ended:
+        for place, audit in ended:
+            audits[place] = audit
+            if progress is not None:
+                progress(len(audits))
     return [audits[place] for place in range(len(runs))]
 
 
-def _here(runs: Sequence[AuditRun]) -> Iterator[tuple[int, Audit]]:
+def _here(runs: Sequence[AuditRun]) -> Generator[tuple[int, Audit], None, None]:
     for place, run in enumerate(runs):
         yield place, run.run()
 
 
-def _spread(runs: Sequence[AuditRun], jobs: int) -> Iterator[tuple[int, Audit]]:
-    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), serve) as pool:
-        waiting: dict[Future[Audit], int] = {pool.submit(_run, run): place for place, run in enumerate(runs)}
-        try:
-            while waiting:
-                done, _ = wait(waiting, return_when=FIRST_COMPLETED)
-                for future in done:
-                    yield waiting.pop(future), future.result()
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+def _spread(runs: Sequence[AuditRun], jobs: int) -> Generator[tuple[int, Audit], None, None]:
+    with Pool[tuple[int, AuditRun]](_auditor, jobs) as pool:
+        for (place, _), found in pool.results(enumerate(runs)):
+            if isinstance(found, Exception):
+                raise found
+            yield place, found
+
+
+def _auditor(_: int) -> Callable[[tuple[int, AuditRun], object], Audit]:
+    """In a process: audits one run after the other."""
+    return lambda given, _: given[1].run()

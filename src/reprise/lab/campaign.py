@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from reprise.lab.audits import AuditRun
 from reprise.lab.records import Damaged, Record, check, execute, identity
 from reprise.lab.study import Study
 from reprise.specs import whole
-from reprise.workers import serve
+from reprise.workers import Pool
 
 _FEW = 8  # runs that are over before other processes have started
 
@@ -79,15 +78,16 @@ class Campaign:
         runs = self.runs
         records = {run: record for run in runs if (record := self._kept(run, warn)) is not None}
         missing = [run for run in runs if run not in records]
-        failures: list[tuple[AuditRun, BaseException]] = []
-        for run, made in _make(missing, jobs):
-            if isinstance(made, BaseException):
-                failures.append((run, made))
-                continue
-            _keep(self.record_file(run), made)
-            records[run] = made
-            if progress is not None:
-                progress(len(records))
+        failures: list[tuple[AuditRun, Exception]] = []
+        with closing(_make(missing, jobs)) as ended:
+            for run, made in ended:
+                if isinstance(made, Exception):
+                    failures.append((run, made))
+                    continue
+                _keep(self.record_file(run), made)
+                records[run] = made
+                if progress is not None:
+                    progress(len(records))
         if failures:
             run, error = failures[0]
             raise StudyFailed(
@@ -154,25 +154,22 @@ def _keep(path: Path, value: object) -> None:
         raise StudyFailed(f"{path} cannot be written: {error.strerror}") from None
 
 
-def _make(runs: Sequence[AuditRun], jobs: int) -> Iterator[tuple[AuditRun, Record | BaseException]]:
+def _make(runs: Sequence[AuditRun], jobs: int) -> Generator[tuple[AuditRun, Record | Exception], None, None]:
     """Every run with its record, or with what went wrong, in the order in which they end."""
     if jobs == 1 or len(runs) <= _FEW:
         for run in runs:
             yield run, _attempt(run)
         return
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(jobs, len(runs)), mp_context=context, initializer=serve) as pool:
-        waiting: dict[Future[Record | BaseException], AuditRun] = {pool.submit(_attempt, run): run for run in runs}
-        try:
-            for future in as_completed(waiting):
-                lost = future.exception()  # of the process, not of the run: `_attempt` returns those
-                yield waiting[future], lost if lost is not None else future.result()
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    with Pool[AuditRun](_executor, min(jobs, len(runs))) as pool:
+        yield from pool.results(runs)
 
 
-def _attempt(run: AuditRun) -> Record | BaseException:
+def _executor(_: int) -> Callable[[AuditRun, object], Record]:
+    """In a process: makes one run after the other."""
+    return lambda run, _: execute(run)
+
+
+def _attempt(run: AuditRun) -> Record | Exception:
     try:
         return execute(run)
     except Exception as error:

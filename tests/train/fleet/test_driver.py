@@ -6,8 +6,7 @@ import importlib
 import sys
 import time
 import types
-from concurrent.futures import ThreadPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from collections import deque
 from dataclasses import replace
 
 import pytest
@@ -19,6 +18,7 @@ from reprise.nets.rows import initial_row
 from reprise.train import Images, TrainingFailed, train
 from reprise.train.fleet import fleet, plans
 from reprise.train.fleet.planned import make_plan
+from reprise.workers import NoMainGuard, WorkerLost
 
 fleet_module = sys.modules["reprise.train.fleet.fleet"]  # its package gives this name to the function
 CPU = torch.device("cpu")
@@ -87,13 +87,32 @@ def driver(monkeypatch):
     here = module.Group
     monkeypatch.setattr(module, "Group", lambda given, device: here(given, CPU))
     monkeypatch.setattr(fleet_module, "find_spec", lambda name: name)
-    monkeypatch.setattr(plans, "ProcessPoolExecutor", threads)
+    monkeypatch.setattr(plans, "Pool", Planner)
     return module
 
 
-def threads(workers, context, begin, given):
-    """Tapes planned by threads: processes take seconds to begin."""
-    return ThreadPoolExecutor(workers)
+class Planner:
+    """Plans tapes when it is asked for news: processes take seconds to begin."""
+
+    left = 1000  # tapes that it will plan
+
+    def __init__(self, make, jobs):
+        self.task = make(0)
+        self.waiting = deque()
+
+    def submit(self, item):
+        self.waiting.append(item)
+
+    def poll(self, timeout):
+        if not self.waiting:
+            time.sleep(1e-3)
+            return []
+        item = self.waiting.popleft()
+        self.left -= 1
+        return [(item, self.task(item, None) if self.left >= 0 else WorkerLost("a process was killed"))]
+
+    def __exit__(self, *_):
+        pass
 
 
 def landing(runs=RUNS, **given):
@@ -261,18 +280,18 @@ def test_a_run_whose_loss_is_no_number_is_named(driver, monkeypatch):
 
 @pytest.mark.parametrize("after", [0, 3])
 def test_planners_that_are_killed_cost_no_run(driver, monkeypatch, after):
-    class Dying(ThreadPoolExecutor):
-        left = after
-
-        def submit(self, work, *given):
-            if not self.left:
-                raise BrokenProcessPool("a process was killed")
-            self.left -= 1
-            return super().submit(work, *given)
-
-    monkeypatch.setattr(plans, "ProcessPoolExecutor", lambda workers, *_: Dying(workers))
+    monkeypatch.setattr(Planner, "left", after)
     errors, _ = landing(lanes=2)
     assert not any(errors.values())
+
+
+def test_a_script_without_a_main_guard_is_no_error_of_a_run(driver, monkeypatch):
+    def unguarded(*_):
+        raise NoMainGuard("no guard")
+
+    monkeypatch.setattr(Planner, "poll", unguarded)
+    with pytest.raises(NoMainGuard):
+        landing()
 
 
 def test_what_the_plain_loop_refuses_the_fleet_refuses_in_the_same_words(driver):

@@ -6,7 +6,6 @@ import multiprocessing
 import os
 import subprocess
 import sys
-import tempfile
 import time
 
 import numpy as np
@@ -16,19 +15,12 @@ from train.tinyruns import CLASSES, config, images
 
 from reprise import nets
 from reprise.nets.rows import initial_row
-from reprise.train.fleet import plans
 from reprise.train.fleet.planned import make_plan
 from reprise.train.fleet.plans import Plans
+from reprise.workers import NoMainGuard, Pool
 
 RUNS = [config(seed=seed, retrieval=name) for seed in range(4) for name in ("iid", "rpr")]
 LABELS = images().train.labels
-
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """Where temporary files are made."""
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    return tmp_path
 
 
 def taken(made: Plans) -> list:
@@ -53,7 +45,7 @@ def check(config, prepared) -> None:
     assert torch.equal(weights, initial_row(net))
 
 
-def test_plans_and_weights_are_each_runs_own_and_nothing_is_kept_for_long(folder):
+def test_plans_and_weights_are_each_runs_own_and_nothing_is_kept_for_long():
     with Plans(RUNS, LABELS, CLASSES, 1, ahead=2) as made:
         found = taken(made)
     assert [run for run, _, _ in found] == RUNS
@@ -62,27 +54,28 @@ def test_plans_and_weights_are_each_runs_own_and_nothing_is_kept_for_long(folder
     held = [kept for _, _, kept in found]
     assert max(held) <= 2  # weights of a seed, while a run needs them
     assert held[-1] == 0
-    assert list(folder.iterdir()) == []
     assert multiprocessing.active_children() == []
 
 
-def full(path, labels):
-    raise OSError(28, "No space left on device")
+def test_a_planner_that_is_lost_costs_no_run():
+    with Plans(RUNS[:3], LABELS, CLASSES, 1, ahead=3) as made:
+        for child in multiprocessing.active_children():
+            child.kill()  # before it could begin: nobody is left, so plans are made here
+        found = taken(made)
+    for run, prepared, _ in found:
+        check(run, prepared)
 
 
-def damaged(path, labels):
-    path.write_bytes(b"\x93NUMPY")
+def test_what_is_wrong_with_the_processes_themselves_is_raised(monkeypatch):
+    def unguarded(*_):
+        raise NoMainGuard("no guard")
+
+    monkeypatch.setattr(Pool, "poll", unguarded)
+    with Plans(RUNS[:1], LABELS, CLASSES, 1, ahead=1) as made, pytest.raises(NoMainGuard):
+        taken(made)
 
 
-@pytest.mark.parametrize("save", [full, damaged])
-def test_labels_that_cannot_be_handed_over_cost_no_run(folder, monkeypatch, save):
-    monkeypatch.setattr(plans.np, "save", save)
-    with Plans(RUNS[:3], LABELS, CLASSES, 1, ahead=2) as made:
-        for run, prepared, _ in taken(made):
-            check(run, prepared)
-
-
-def test_an_error_ends_the_processes_without_waiting_for_plans(folder):
+def test_an_error_ends_the_processes_without_waiting_for_plans():
     made = Plans(RUNS * 20, LABELS, CLASSES, 1, ahead=100)
 
     def interrupted():
@@ -93,11 +86,8 @@ def test_an_error_ends_the_processes_without_waiting_for_plans(folder):
 
     with pytest.raises(KeyboardInterrupt):
         interrupted()
-    for child in multiprocessing.active_children():
-        child.join(20)
     assert multiprocessing.active_children() == []
-    assert any(future.cancelled() for _, future in made.plans)
-    assert list(folder.iterdir()) == []
+    assert len(made.made) < 100
 
 
 SCRIPT = """
@@ -114,14 +104,11 @@ if __name__ == "__main__":
 """
 
 
-def test_a_killed_parent_takes_its_planners_and_their_folder_with_it(tmp_path):
-    script, folder = tmp_path / "script.py", tmp_path / "temporary"
+def test_a_killed_parent_takes_its_planners_with_it(tmp_path):
+    script = tmp_path / "script.py"
     script.write_text(SCRIPT)
-    folder.mkdir()
-    given = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "TMPDIR": str(folder)}
+    given = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     with subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True, env=given) as parent:
         assert parent.stdout.readline() == "ready\n"
-        assert len(list(folder.iterdir())) == 1
         parent.kill()
         parent.communicate(timeout=120)  # which ends when nobody is left who could write
-    assert list(folder.iterdir()) == []

@@ -21,6 +21,7 @@ from reprise.train.fleet.processes import on_cores
 from reprise.train.record import Finished, make_record, read_record, write_record
 from reprise.train.run import Fingerprints, Images
 from reprise.train.training import train
+from reprise.workers import NoMainGuard, check_main_guard
 
 
 @dataclass(frozen=True)
@@ -76,8 +77,10 @@ def fleet(
     error, and the others go on.
 
     On a GPU, `lanes` runs go at once, as many as pay unless told. `jobs` is the number of processes: those that plan
-    tapes for a GPU, or those that train on a CPU. `watch` is told how far things are.
+    tapes for a GPU, or those that train on a CPU. Each of them reads the script that calls this, so the call belongs
+    under `if __name__ == "__main__":`. `watch` is told how far things are.
     """
+    check_main_guard()
     folder = None if out is None else Path(out) / "runs"
     if folder is not None:
         try:
@@ -196,6 +199,8 @@ def _outcomes(
                     f"{len(left)} runs go by the plain loop, for their step was not captured: {error}", stacklevel=3
                 )
                 plain += left
+            except NoMainGuard:
+                raise
             except Exception as error:  # of the lanes themselves, such as too little memory for a single one
                 yield from ((run, error, {}) for run in left)
         for run in plain:

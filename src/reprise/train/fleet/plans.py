@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import shutil
-import tempfile
+import threading
 from collections import Counter, deque
-from collections.abc import Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from functools import cache, partial
-from multiprocessing import get_context
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from functools import partial
 from types import TracebackType
 
 import numpy as np
@@ -22,7 +17,9 @@ from reprise.nets.rows import initial_row
 from reprise.train.config import TrainRun
 from reprise.train.fleet.planned import Planned, make_plan
 from reprise.train.run import make_network
-from reprise.workers import serve
+from reprise.workers import Pool
+
+_LOOK_EVERY = 0.05  # seconds until a process that has nothing to do is given a plan to make
 
 
 class Plans:
@@ -32,20 +29,19 @@ class Plans:
         self, configs: Sequence[TrainRun], labels: NDArray[np.int64], classes: int, planners: int, ahead: int
     ) -> None:
         self.labels, self.classes, self.ahead = labels, classes, ahead
-        # Labels go through a file. With the start of a process, it would be waited for until it has read them; with
-        # every plan, a process that is killed could leave them stuck in a pipe, on which Python 3.10 waits for ever.
-        self.folder = tempfile.TemporaryDirectory(prefix="reprise-")
-        self.path = Path(self.folder.name) / "labels.npy"
-        with contextlib.suppress(OSError):  # without it, plans are made here
-            np.save(self.path, labels)
-        clear = partial(shutil.rmtree, self.folder.name, ignore_errors=True)
-        self.pool: Executor = ProcessPoolExecutor(planners, get_context("spawn"), serve, (clear,))
-        self.builder: Executor = ThreadPoolExecutor(1)
-        self.waiting = deque(configs)
+        self.waiting = deque(enumerate(configs))
         self.users = Counter(map(_weights_key, configs))
-        self.plans: deque[tuple[TrainRun, Future[Planned]]] = deque()
+        self.plans: deque[tuple[int, TrainRun]] = deque()
+        self.made: dict[int, Planned | Exception] = {}
         self.rows: dict[object, Future[Tensor]] = {}
+        self.builder: Executor = ThreadPoolExecutor(1)
+        self.pool: Pool[tuple[int, TrainRun]] = Pool(partial(_planner, labels), planners)
         self._submit()
+        # Plans are taken from the processes while lanes are captured, too, so by a thread.
+        self.over = threading.Event()
+        self.wrong: Exception | None = None
+        self.collector = threading.Thread(target=self._collect, daemon=True)
+        self.collector.start()
 
     def __enter__(self) -> Plans:
         return self
@@ -53,25 +49,26 @@ class Plans:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for one in (self.pool, self.builder):
-            one.shutdown(wait=error is None, cancel_futures=True)
-        self.folder.cleanup()
+        self.over.set()
+        self.builder.shutdown(wait=error is None, cancel_futures=True)
+        self.collector.join()
+        self.pool.__exit__(kind, error, trace)
+
+    def _collect(self) -> None:
+        try:
+            while not self.over.is_set():
+                self.made.update({place: found for (place, _), found in self.pool.poll(_LOOK_EVERY)})
+        except Exception as error:
+            self.wrong = error
 
     def _submit(self) -> None:
         while self.waiting and len(self.plans) < self.ahead:
-            config = self.waiting.popleft()
-            self.plans.append((config, self._planned(config)))
+            place, config = self.waiting.popleft()
+            self.plans.append((place, config))
+            self.pool.submit((place, config))
             key = _weights_key(config)
             if key not in self.rows:
                 self.rows[key] = self.builder.submit(_row, config, self.classes)
-
-    def _planned(self, config: TrainRun) -> Future[Planned]:
-        try:
-            return self.pool.submit(_plan, config, self.path)
-        except BrokenProcessPool as error:
-            broken: Future[Planned] = Future()
-            broken.set_exception(error)
-            return broken
 
     def __bool__(self) -> bool:
         return bool(self.plans or self.waiting)
@@ -79,11 +76,17 @@ class Plans:
     @property
     def ready(self) -> bool:
         """Whether the next run can take off."""
-        return bool(self.plans) and self.plans[0][1].done() and self.rows[_weights_key(self.plans[0][0])].done()
+        if self.wrong is not None:
+            raise self.wrong
+        if not self.plans:
+            return False
+        place, config = self.plans[0]
+        return place in self.made and self.rows[_weights_key(config)].done()
 
     def take(self) -> tuple[TrainRun, tuple[Planned, Tensor] | Exception]:
-        """The next run with its plan and weights, or with what stands in its way."""
-        config, plan = self.plans.popleft()
+        """The next run, which is ready, with its plan and weights, or with what stands in its way."""
+        place, config = self.plans.popleft()
+        plan = self.made.pop(place)
         self._submit()
         key = _weights_key(config)
         row = self.rows[key]
@@ -91,25 +94,16 @@ class Plans:
         if not self.users[key]:
             del self.rows[key]  # of many seeds, they would fill the memory
         try:
-            return config, (self._result(config, plan), row.result())
+            if isinstance(plan, Exception):  # of the run, which will say so again; or its process was lost
+                plan = make_plan(config, self.labels)
+            return config, (plan, row.result())
         except Exception as error:
             return config, error
 
-    def _result(self, config: TrainRun, plan: Future[Planned]) -> Planned:
-        try:
-            return plan.result()
-        except Exception:  # of the run, which will say so again; or a process was killed, or could not read the labels
-            return make_plan(config, self.labels)
 
-
-def _plan(config: TrainRun, path: Path) -> Planned:
-    return make_plan(config, _labels(path))
-
-
-@cache
-def _labels(path: Path) -> NDArray[np.int64]:
-    labels: NDArray[np.int64] = np.load(path)
-    return labels
+def _planner(labels: NDArray[np.int64], _: int) -> Callable[[tuple[int, TrainRun], object], Planned]:
+    """In a process: makes one plan after the other."""
+    return lambda given, _: make_plan(given[1], labels)
 
 
 def _weights_key(config: TrainRun) -> object:
