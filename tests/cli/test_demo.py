@@ -60,7 +60,7 @@ def test_demo_ends_in_a_page_and_goes_on_where_it_stood(
     assert again["metrics"] == content["metrics"]
     assert said(second) == said(first)
     with monkeypatch.context() as patch:
-        patch.setattr(demo, "ProcessPoolExecutor", lambda *_: pytest.fail("processes were started"))
+        patch.setattr(demo, "Pool", lambda *_: pytest.fail("processes were started"))
         assert main(["demo", "--out", str(out), "--seeds", "2"]) == 0
     assert capsys.readouterr().out.count("kept from before") == 4
     assert " seconds with" not in (out / "demo.html").read_text(encoding="utf-8")  # this time is not the demo's
