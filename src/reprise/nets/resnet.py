@@ -17,16 +17,16 @@ def _conv3x3(inputs: int, outputs: int, stride: int = 1) -> nn.Conv2d:
 class Projection(nn.Conv2d):
     """A 1×1 convolution with a stride.
 
-    On a CPU the pixels it reads are picked out first, and the convolution goes without a stride. In the backward pass
-    of a strided one, oneDNN (as of torch 2.13) writes past its memory on processors with AVX2 and without AVX-512, if
-    the input is in channels-last format and its channels are no multiple of 8.
+    On a CPU, and if its input channels are no multiple of 8, the pixels it reads are picked out first, and the
+    convolution goes without a stride. In the backward pass of a strided one, oneDNN (as of torch 2.13) then writes past
+    its memory on processors with AVX2 and without AVX-512, if the input is in channels-last format.
     """
 
     def __init__(self, inputs: int, outputs: int, stride: int) -> None:
         super().__init__(inputs, outputs, 1, stride, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        if x.device.type != "cpu":
+        if x.device.type != "cpu" or self.in_channels % 8 == 0:
             return super().forward(x)
         rows, columns = self.stride
         return F.conv2d(x[:, :, ::rows, ::columns], self.weight)

@@ -6,11 +6,11 @@ import importlib
 import sys
 import time
 import types
-from collections import deque
 from dataclasses import replace
 
 import pytest
 import torch
+from train.fleet.planner import Planner
 from train.tinyruns import config, images
 
 from reprise import nets
@@ -18,7 +18,7 @@ from reprise.nets.rows import initial_row
 from reprise.train import Images, TrainingFailed, train
 from reprise.train.fleet import fleet, plans
 from reprise.train.fleet.planned import make_plan
-from reprise.workers import NoMainGuard, WorkerLost
+from reprise.workers import NoMainGuard
 
 fleet_module = sys.modules["reprise.train.fleet.fleet"]  # its package gives this name to the function
 CPU = torch.device("cpu")
@@ -89,30 +89,6 @@ def driver(monkeypatch):
     monkeypatch.setattr(fleet_module, "find_spec", lambda name: name)
     monkeypatch.setattr(plans, "Pool", Planner)
     return module
-
-
-class Planner:
-    """Plans tapes when it is asked for news: processes take seconds to begin."""
-
-    left = 1000  # tapes that it will plan
-
-    def __init__(self, make, jobs):
-        self.task = make(0)
-        self.waiting = deque()
-
-    def submit(self, item):
-        self.waiting.append(item)
-
-    def poll(self, timeout):
-        if not self.waiting:
-            time.sleep(1e-3)
-            return []
-        item = self.waiting.popleft()
-        self.left -= 1
-        return [(item, self.task(item, None) if self.left >= 0 else WorkerLost("a process was killed"))]
-
-    def __exit__(self, *_):
-        pass
 
 
 def landing(runs=RUNS, **given):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +15,7 @@ if not torch.cuda.is_available():
 pytest.importorskip("triton", reason="Triton is not installed: it comes with torch for a GPU")
 
 from train.fleet.gpuruns import DEVICE, Attentive, config, images, plan
+from train.fleet.planner import Planner
 
 from reprise import nets
 from reprise.train import Images, Run, TrainingFailed, TrainRun, steps
@@ -37,9 +37,9 @@ GROUP = [
 
 
 @pytest.fixture
-def threads(monkeypatch):
-    """Tapes planned by threads: processes take seconds to begin, and one test with them is enough."""
-    monkeypatch.setattr(plans, "ProcessPoolExecutor", lambda workers, *_: ThreadPoolExecutor(workers))
+def planned_here(monkeypatch):
+    """Tapes planned in this process: others take seconds to begin, and one test with them is enough."""
+    monkeypatch.setattr(plans, "Pool", Planner)
 
 
 def landing(runs: list[TrainRun], **given: Any) -> dict[TrainRun, Any]:
@@ -80,7 +80,7 @@ def test_a_mixed_fleet_gives_every_run_its_end(tmp_path):
     assert last.steps == sum(len(plan(run).stream) for run in (*GROUP, diverged, plainly, other))
 
 
-@pytest.mark.usefixtures("threads")
+@pytest.mark.usefixtures("planned_here")
 def test_a_lanes_evaluations_are_of_the_classes_seen_and_near_the_plain_loops():
     """Later steps drift apart, as they do under any other kernel; what is tested, and when, does not."""
     (mine,) = landing(GROUP[:1], lanes=1).values()
@@ -111,7 +111,7 @@ def counted(monkeypatch, most: int, widest: int = 8) -> list[Lane]:
     return made
 
 
-@pytest.mark.usefixtures("threads")
+@pytest.mark.usefixtures("planned_here")
 def test_where_memory_ends_fewer_runs_go_at_once(monkeypatch):
     made = counted(monkeypatch, 2, widest=2)
     ends = landing(GROUP, lanes=5)
@@ -122,7 +122,7 @@ def test_where_memory_ends_fewer_runs_go_at_once(monkeypatch):
     assert alone[GROUP[0]].record["metrics"] == ends[GROUP[0]].record["metrics"]
 
 
-@pytest.mark.usefixtures("threads")
+@pytest.mark.usefixtures("planned_here")
 def test_lanes_are_added_while_they_pay(monkeypatch):
     made = counted(monkeypatch, 9)
     monkeypatch.setattr(driver, "ABREAST", 2)
@@ -133,7 +133,7 @@ def test_lanes_are_added_while_they_pay(monkeypatch):
     assert [lane.width for lane in made] == [2, 2, 2]
 
 
-@pytest.mark.usefixtures("threads")
+@pytest.mark.usefixtures("planned_here")
 def test_without_room_for_one_lane_every_run_says_so_and_the_fleet_goes_on(monkeypatch):
     counted(monkeypatch, 0)
     plainly = config(learner="refresh", hyper={"fisher_every": 100})
@@ -143,7 +143,7 @@ def test_without_room_for_one_lane_every_run_says_so_and_the_fleet_goes_on(monke
     assert ends[plainly].error is None
 
 
-@pytest.mark.usefixtures("threads")
+@pytest.mark.usefixtures("planned_here")
 def test_a_fleet_that_is_closed_goes_on_where_it_stood(tmp_path):
     flying = fleet(GROUP[:3], images(), device=DEVICE, out=tmp_path, lanes=1, jobs=2)
     first = next(flying)
@@ -154,7 +154,7 @@ def test_a_fleet_that_is_closed_goes_on_where_it_stood(tmp_path):
     assert all(landed.error is None for landed in ends.values())
 
 
-@pytest.mark.usefixtures("threads")
+@pytest.mark.usefixtures("planned_here")
 def test_images_that_stay_on_disk_are_trained_on_by_the_plain_loop(tmp_path, monkeypatch):
     monkeypatch.setattr("reprise.train.pixels._fits", lambda size, device: False)
     np.save(tmp_path / "train.npy", images().train.images)
