@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -99,3 +100,8 @@ class Stubborn(Exception):
 
     def __init__(self, one: object, other: object) -> None:
         super().__init__(f"{one} and {other}")
+
+
+def make_locks(number: int) -> Callable[[Any, Any], Any]:
+    """Tasks whose results cannot be sent to another process."""
+    return lambda item, tell: threading.Lock()

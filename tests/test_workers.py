@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from processes import busy_cores, group, make_echo, make_nothing, needs_table, started, wait_until, workers
+from processes import busy_cores, group, make_echo, make_locks, make_nothing, needs_table, started, wait_until, workers
 
 from reprise.workers import Pool, WorkerLost
 
@@ -188,3 +188,21 @@ def test_a_script_without_a_main_guard_is_told_so(tmp_path: Path) -> None:
         "reprise.workers.NoMainGuard: this script begins processes while it is read, and each of them reads it again: "
         'put what it does under `if __name__ == "__main__":`'
     )
+
+
+def test_a_pool_without_processes_does_not_spin() -> None:
+    with Pool(make_nothing, 1) as pool:
+        pool.submit("a")
+        while not (ended := pool.poll(0.05)):
+            pass
+        assert "has no tools" in str(ended[0][1])
+        began = time.monotonic()
+        assert pool.poll(0.2) == []
+        assert time.monotonic() - began >= 0.19
+
+
+def test_a_result_that_cannot_be_sent_is_an_error_of_its_task_alone() -> None:
+    with Pool(make_locks, 1) as pool:
+        found = [word for _, word in pool.results(["a", "b"])]
+    assert [type(word) for word in found] == [TypeError, TypeError]
+    assert "pickle" in str(found[0])

@@ -121,7 +121,7 @@ def read_json(path: str | os.PathLike[str]) -> object:
     """What the JSON file at `path` says, or None if there is no file."""
     try:
         return json.loads(Path(path).read_bytes())
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise Damaged(f"it cannot be read: {error.strerror}") from None

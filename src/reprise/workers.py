@@ -91,6 +91,8 @@ class Pool(Generic[Item]):
         """Tasks that have ended, each with its result or the exception in its way; waits for news, at most so long."""
         ended: list[tuple[Item, Any]] = []
         self._hand_out()
+        if not self._workers and not self._waiting and timeout is not None:
+            time.sleep(timeout)  # nobody is left who could have news
         heard = wait([worker.pipe for worker in self._workers], timeout) if self._workers else []
         for worker in [worker for worker in self._workers if worker.pipe in heard]:
             kind, word = worker.receive()
@@ -254,6 +256,7 @@ def _work(pipe: Connection, number: int, tied: bool) -> None:
                 item = pipe.recv()
                 try:
                     word = task(item, tell)
+                    pickle.dumps(word)
                 except Exception as error:
                     word = portable(error)
                 pipe.send((_DONE, word))

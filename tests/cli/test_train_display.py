@@ -257,7 +257,14 @@ def test_screen_goes_by_the_terminal(
 def record(**changes: Any) -> dict[str, Any]:
     keys = list(METRICS)
     ema = {key: 0.01 * place for place, key in enumerate(keys, 10)}
-    audit = {"distinct_per_batch": 7.5, "mean": 6.8, "p99": 19.5, "max": 24, "violations": 1}  # of an earlier version
+    audit = {
+        "distinct_per_batch": 7.5,
+        "mean": 6.8,
+        "p99": 19.5,
+        "max": 24,
+        "violations": 1,
+        "overdue": 0,
+    }  # of an earlier version
     return {
         "split": "test",
         "metrics": {"ema": ema, "live": {**ema, "worst_case": None, "backward_transfer": -0.031}},

@@ -345,3 +345,9 @@ def test_one_small_image_in_a_batch_is_a_sentence_before_training(settings):
     with pytest.raises(ValueError, match="a batch of one image of 8×8 leaves BatchNorm a single number"):
         Run(config(**settings), small)
     Run(config(**settings), images())  # at 16×16 four places are left
+
+
+def test_a_file_as_folder_is_said_to_be_none(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ValueError, match=r"file cannot be made for the run's files: File exists"):
+        train(config(), images(), out=tmp_path / "file")

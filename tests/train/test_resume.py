@@ -315,6 +315,14 @@ def test_a_resume_under_another_number_of_threads_says_so(tmp_path, request):
     assert record["provenance"]["threads"] == 2
 
 
+def test_without_a_way_to_say_it_a_resume_warns(tmp_path, request):
+    begun(tmp_path)
+    request.addfinalizer(lambda: torch.set_num_threads(1))
+    torch.set_num_threads(2)
+    with pytest.warns(UserWarning, match="threads 1, now 2"):
+        train(config(), images(), out=tmp_path, resume=True)
+
+
 def test_a_resume_under_the_same_conditions_says_nothing(tmp_path):
     said = []
     record = train(config(), images(), out=begun(tmp_path), resume=True, warn=said.append)

@@ -265,7 +265,7 @@ def waiting(audit: Mapping[str, Any]) -> str:
         return "Nothing came back by replay."
     from reprise.audit import longest_wait
 
-    over = audit["violations"] + audit.get("overdue", 0)  # a record of an earlier version knows gaps alone
+    over = audit["violations"] + audit["overdue"]
     came = "No class came back twice"
     if audit["mean"] is not None:
         came = f"A class came back after {audit['mean']:.1f} steps on average, {audit['p99']:.0f} at p99"

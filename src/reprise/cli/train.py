@@ -307,7 +307,7 @@ def as_json(record: Record) -> dict[str, Any]:
     from reprise.audit import KEYS
 
     settings = record["configuration"]
-    figures = {key: record["audit"].get(key) for key in KEYS}  # an earlier version's record has fewer
+    figures = {key: record["audit"][key] for key in KEYS}
     found = {**figures, "prequential": record["prequential"]["accuracy"], "metrics": record["metrics"]}
     return {
         "stream": record["stream"]["name"],

@@ -24,7 +24,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, StrMethodFormatter
 
 from reprise.report.panels import Panel, class_count, panel
-from reprise.report.summary import Summary, caption, groups
+from reprise.report.summary import Summary, caption, figure, groups
 
 # Colours that the colour-blind tell apart (after Okabe and Ito), in the order of the rows. Every colour here stands
 # for itself in a picture file; on a page it is exchanged for a variable, so that light and dark both work.
@@ -220,7 +220,7 @@ def _draw_gaps(ax: Axes, band: Band, place: int, colour: str) -> None:
         below, ring = ax.get_xaxis_transform(), "none"
         ax.plot([own.longest], [0.05], "o", color=colour, fillstyle=ring, markersize=4.5, zorder=4, transform=below)
     longest = "no wait at all" if own.longest is None else f"longest wait {own.longest}"
-    note = f"{longest}, no bound" if own.bound is None else f"{longest}, bound {own.bound}"
+    note = f"{longest}, no bound" if own.bound is None else f"{longest}, bound {figure(own.bound, 0)}"
     ax.annotate(note, (0.5, 1), (0, 5), "axes fraction", "offset points", ha="center", fontsize=8.5, color=MUTED)
     ax.set_yscale("log")
     ax.set_ylim(band.rarest / 2.5, 1.6)

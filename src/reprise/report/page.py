@@ -132,7 +132,7 @@ All pictures share their axes and colours.</p>
 
 def _said(row: Summary) -> str:
     longest = "no wait at all" if row.longest is None else f"longest wait {row.longest} steps"
-    bound = "no bound is proved" if row.bound is None else f"{row.bound} proved"
+    bound = "no bound is proved" if row.bound is None else f"{figure(row.bound, 0)} proved"
     return f"{row.run.retrieval}: {longest}, {bound}; share of pairs met {figure(row.means['pair_coverage'], 3)}."
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reprise.report.summary import Summary
+from reprise.report.summary import Summary, figure
 
 
 def read(group: Sequence[Summary]) -> list[str]:
@@ -33,8 +33,8 @@ def _wait(one: Summary) -> str:
     if one.bound is None:
         return f"{wait} (no bound)"
     if one.longest is None or one.longest <= one.bound:
-        return f"{wait} (bound {one.bound})"
-    return f"{wait} (bound {one.bound} for classes that stay; here they came and went)"
+        return f"{wait} (bound {figure(one.bound, 0)})"
+    return f"{wait} (bound {figure(one.bound, 0)} for classes that stay; here they came and went)"
 
 
 def _broken(group: Sequence[Summary]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
@@ -11,6 +12,7 @@ from reprise.audit import Audit
 from reprise.lab.audits import AuditRun
 from reprise.memory import Scheduled, as_retrieval
 
+LARGE = 10**9  # from here on a figure is too long to be read
 NOTHING = "—"  # where there is no figure
 
 
@@ -123,9 +125,11 @@ def _seeds(seeds: Sequence[int]) -> str:
 
 
 def figure(value: float | None, digits: int) -> str:
-    """A figure with so many decimals, a dash for None.
+    """A figure with so many decimals, a dash for None; one too large to be read has three digits.
 
-    >>> figure(6.625, 1), figure(None, 2), figure(1032.75, 0)
-    ('6.6', '—', '1,033')
+    >>> figure(6.625, 1), figure(None, 2), figure(1032.75, 0), figure(10**310, 0)
+    ('6.6', '—', '1,033', '1.00e+310')
     """
-    return NOTHING if value is None else f"{value:,.{digits}f}"
+    if value is None:
+        return NOTHING
+    return f"{value:,.{digits}f}" if value < LARGE else f"{Decimal(value):.2e}"

@@ -149,14 +149,23 @@ def check_run(
         raise ValueError(f"the test images are of {named} classes, the training images of {classes}")
 
 
+def find_device(device: str | torch.device) -> torch.device:
+    """The device that is meant, or a sentence where there is none."""
+    try:
+        found = torch.device(device)
+    except (RuntimeError, TypeError):
+        raise ValueError(f"there is no device {device!r}; 'cpu' and 'cuda' are known") from None
+    if found.type == "cuda" and not torch.cuda.is_available():
+        raise ValueError(f"device {str(device)!r} was asked for, but torch finds no GPU here; 'cpu' always works")
+    return found
+
+
 class Run:
     """The state of a training run between two steps; `state_dict` holds all of it that the configuration does not."""
 
     def __init__(self, config: TrainRun, images: Images, device: str | torch.device = "cpu") -> None:
         self.config = config
-        self.device = torch.device(device)
-        if self.device.type == "cuda" and not torch.cuda.is_available():
-            raise ValueError(f"device {str(device)!r} was asked for, but torch finds no GPU here; 'cpu' always works")
+        self.device = find_device(device)
         self.ranks = Ranks.here()
         self.data = images.fingerprints(config)
         if not self.ranks.agree(digest(self.data), self.device):

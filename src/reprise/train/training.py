@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import torch
@@ -45,7 +46,8 @@ def train(
     `checkpoint_every` steps if that is not 0. A finished run is not run again; a record or a checkpoint of another
     configuration, seed or images is an error. With `resume` the run goes on from its newest checkpoint, or begins if
     there is none; the record is that of a run that never stopped. While it trains, a second run into the same folder is
-    refused. `watch` is called after every step. It is short for
+    refused. `watch` is called after every step, and `warn`, or else Python's own, with what one should know of a
+    checkpoint. It is short for
 
         run = Run(config, Images.load(config, data), device)
         for trained in steps(run):
@@ -53,6 +55,7 @@ def train(
         record = make_record(run, timings={})
     """
     whole(checkpoint_every, "checkpoint every", 0)
+    warn = warn or partial(warnings.warn, stacklevel=3)
     folder = None if out is None else Path(out)
     given = cache(lambda: images or Images.load(config, data))
 

@@ -87,6 +87,7 @@ def driver(monkeypatch):
     here = module.Group
     monkeypatch.setattr(module, "Group", lambda given, device: here(given, CPU))
     monkeypatch.setattr(fleet_module, "find_spec", lambda name: name)
+    monkeypatch.setattr(fleet_module, "find_device", torch.device)
     monkeypatch.setattr(plans, "Pool", Planner)
     return module
 

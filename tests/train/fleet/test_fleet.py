@@ -8,6 +8,7 @@ from dataclasses import replace
 from importlib.util import find_spec
 
 import pytest
+import torch
 from train.tinyruns import config, identity, images, other_pixels, result, thin_networks
 
 from reprise.train import Images, Run, TrainingFailed, TrainRun, steps, train
@@ -160,6 +161,16 @@ def test_a_folder_that_cannot_be_made_is_named_before_anything_is_run(ran, tmp_p
     with pytest.raises(ValueError, match=r"runs cannot be made for the records"):
         list(fleet(RUNS, images(), out=tmp_path))
     assert ran == []
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+@pytest.mark.parametrize(
+    ("device", "said"), [("cuda", "torch finds no GPU here"), ("gpu", "there is no device 'gpu'; 'cpu' and 'cuda'")]
+)
+def test_a_device_that_is_not_there_is_refused_before_all_else(device, said, tmp_path):
+    with pytest.raises(ValueError, match=said):
+        list(fleet(RUNS, data="nowhere", device=device, out=tmp_path / "out"))
+    assert not (tmp_path / "out").exists()
 
 
 def test_an_impossible_number_of_lanes_is_refused():

@@ -19,7 +19,7 @@ from reprise.specs import whole
 from reprise.train.config import TrainRun
 from reprise.train.fleet.processes import on_cores
 from reprise.train.record import Finished, make_record, read_record, write_record
-from reprise.train.run import Fingerprints, Images
+from reprise.train.run import Fingerprints, Images, find_device
 from reprise.train.training import train
 from reprise.workers import NoMainGuard, check_main_guard
 
@@ -81,6 +81,7 @@ def fleet(
     under `if __name__ == "__main__":`. `watch` is told how far things are.
     """
     check_main_guard()
+    where = find_device(device)
     folder = None if out is None else Path(out) / "runs"
     if folder is not None:
         try:
@@ -90,7 +91,6 @@ def fleet(
     for count, what in ((lanes, "lanes"), (jobs, "jobs")):
         if count is not None:
             whole(count, what, 1)
-    where = torch.device(device)
     wanted = list(dict.fromkeys(runs))
     tally = _Tally(len(wanted), watch)
     kept = {} if folder is None else _kept(folder, wanted, images, data)
