@@ -83,7 +83,7 @@ class Findings:
 
 
 def train_all(asked: argparse.Namespace, findings: Findings) -> None:
-    from reprise.train.fleet import fleet
+    from reprise.fleet import fleet
 
     def ended(future: Future[Any], run: Any) -> None:
         error = future.exception()

@@ -19,11 +19,11 @@ from unittest.mock import Mock, patch
 import torch
 
 from reprise import nets
-from reprise.bench.rows import Report, environment
+from reprise.bench.results import Report, environment
 from reprise.bench.show import machine
-from reprise.nets import layers
-from reprise.nets.layers import Block, Layer
-from reprise.nets.rows import Layout, initial_row
+from reprise.fleet.engine import layers
+from reprise.fleet.engine.flat_state import Layout, initial_row
+from reprise.fleet.engine.layers import Block, Layer
 
 SIZES = (32, 8)  # images coming in and replayed
 STREAMS, LAUNCHES = 8, 10  # on which cuDNN's go at once, and how many on each before they meet
@@ -60,7 +60,7 @@ def flops(job: Job) -> int:
 
 
 def make_stack(net: Any, runs: int, side: int, precision: str, device: str = "cuda") -> Any:
-    from reprise.nets.stack import Stack  # needs Triton
+    from reprise.fleet.engine.stack import Stack  # needs Triton
 
     layout, rows = Layout.of(net), initial_row(net).to(device).repeat(runs, 1)
     copies = rows[:, : layout.copied].to(torch.bfloat16) if precision == "bf16" else None
@@ -97,7 +97,7 @@ def ours(make: Callable[[], Any], precision: str, tune: bool) -> dict[Job, dict[
     """Microseconds a run of every job by tile, the one in use first."""
     from triton.runtime.errors import TritonError
 
-    from reprise.nets.launch import rehearsal
+    from reprise.fleet.engine.launch import rehearsal
 
     names, depth = ("FORWARD", "BACKWARD", "SMALL", "WEIGHTS"), 1 if precision == "bf16" else 2
     choices, calls, found = [[getattr(layers, name) for name in names]], {}, defaultdict(dict)
@@ -105,14 +105,16 @@ def ours(make: Callable[[], Any], precision: str, tune: bool) -> dict[Job, dict[
         blocks = [Block(*tile)._replace(bk=tile[2] // depth) for tile in (images, images, images, weights)]
         choices.append([{precision: block} for block in blocks])
     for choice in choices:
-        with patch.multiple("reprise.nets.stack", **dict(zip(names, choice, strict=True))):
+        with patch.multiple("reprise.fleet.engine.stack", **dict(zip(names, choice, strict=True))):
             stack = make()  # weights' gradients lie where the tiles say
             with rehearsal():  # kernels are compiled side by side
                 calls_of(stack)
             calls = calls or calls_of(stack)
             works = {job: [partial(getattr(stack, name), *given) for name, given in calls[job]] for job in calls}
             for job, each in works.items():
-                with patch("reprise.nets.stack.launch") as launch:  # only to see the tile, no larger than the layer
+                with patch(
+                    "reprise.fleet.engine.stack.launch"
+                ) as launch:  # only to see the tile, no larger than the layer
                     each[0]()
                 tile = Block(*(launch.call_args_list[0].kwargs[name] for name in Block._fields))
                 try:

@@ -57,7 +57,7 @@ def runs_of(asked: argparse.Namespace) -> dict[Any, Cell]:
 def train_all(asked: argparse.Namespace, runs: Mapping[Any, Cell]) -> tuple[dict[Any, Any], dict[str, Any]]:
     """The record of every run that ended well, and what it took."""
     from reprise.cli.fleet_display import fleet_screen
-    from reprise.train.fleet import fleet
+    from reprise.fleet import fleet
 
     records: dict[Any, Any] = {}
     failed, fresh = [], 0
@@ -89,7 +89,7 @@ def train_all(asked: argparse.Namespace, runs: Mapping[Any, Cell]) -> tuple[dict
 def hardware(asked: argparse.Namespace) -> dict[str, Any]:
     import torch
 
-    from reprise.bench.rows import GIB, environment
+    from reprise.bench.results import GIB, environment
 
     device = torch.device(asked.device)
     facts = environment(device)

@@ -20,9 +20,9 @@ import numpy as np
 
 import reprise
 from reprise.checks import Broken, check_schedule
+from reprise.core.registry import Policy, register
+from reprise.core.rng import Random
 from reprise.lab import AuditRun
-from reprise.rng import Random
-from reprise.specs import Policy, register
 
 
 @register("schedule", "mirror")

@@ -27,7 +27,7 @@ def without(policy: Any, *names: str) -> Any:
     return type("Mine", (), {name: value for name, value in kept.items() if name not in names})()
 
 
-@pytest.mark.parametrize("name", ["fresh", "start", "place", "state_dict", "load_state_dict"])
+@pytest.mark.parametrize("name", ["fresh", "start", "assign", "state_dict", "load_state_dict"])
 def test_a_storage_that_lacks_a_method(name: str) -> None:
     with pytest.raises(TypeError, match=rf"a storage is .* of reprise.memory.Storage; .*Mine.* lacks {name}$"):
         Memory(8, without(Fifo(), name))
@@ -54,8 +54,8 @@ def test_all_that_is_lacking_is_named() -> None:
     with pytest.raises(TypeError, match=r"Mine.* lacks begin, state_dict$"):
         as_retrieval(without(RandomisedPass(), "begin", "state_dict"))
     attribute = without(Fifo())
-    attribute.place = 3
-    with pytest.raises(TypeError, match=r"Mine.* lacks place$"):
+    attribute.assign = 3
+    with pytest.raises(TypeError, match=r"Mine.* lacks assign$"):
         as_storage(attribute)
 
 

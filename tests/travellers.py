@@ -70,7 +70,7 @@ class EveryOther:
         self.seen = 0
         self.random = source("storage")
 
-    def place(self, labels, index):
+    def assign(self, labels, index):
         slots = []
         for label in labels:
             self.seen += 1

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from reprise import audit, streams
-from reprise.extras import not_installed
+from reprise.core.extras import not_installed
 from reprise.memory import Draw, Memory
 from reprise.tape import Tape, plan
 

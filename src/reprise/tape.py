@@ -14,9 +14,9 @@ from typing import IO, Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from reprise.files import write_whole
+from reprise.core.arguments import as_int, as_ints
+from reprise.core.files import write_atomic
 from reprise.memory import Memory
-from reprise.specs import whole, whole_row
 
 Ids = NDArray[np.int64]
 _ARRAYS = ("incoming", "replay", "slots", "written", "labels", "boundaries", "initial")
@@ -124,7 +124,7 @@ class Tape:
                 file.write(np.ascontiguousarray(getattr(self, name), "<i8").data)
 
         try:
-            write_whole(path, fill)
+            write_atomic(path, fill)
         except OSError as error:  # in its own words it names a scratch file
             folder = Path(path).parent
             why = f"there is no folder {folder}" if not folder.is_dir() else error.strerror or error
@@ -200,11 +200,11 @@ def plan(
             f"a stream iterates over batches of example ids and has their labels, got {type(stream).__name__}; "
             "reprise.streams.from_labels makes one of labels"
         )
-    size = whole(replay, "the replay size", 0)
+    size = as_int(replay, "the replay size", 0)
     if getattr(memory.retrieval, "scored", False):
         raise ValueError(f"{memory.retrieval_spec!r} chooses by a score of the model, so it cannot be planned ahead")
-    labels = whole_row(stream.labels, "a stream's labels", 0, 2**63)
-    batches = [whole_row(batch, f"batch {step} of a stream", 0, len(labels)) for step, batch in enumerate(stream)]
+    labels = as_ints(stream.labels, "a stream's labels", 0, 2**63)
+    batches = [as_ints(batch, f"batch {step} of a stream", 0, len(labels)) for step, batch in enumerate(stream)]
     held = _held(memory, labels, initial)
     known = np.concatenate([labels, memory.labels]) if initial is None else labels.copy()
     ids = np.full(memory.capacity, -1, np.int64)
@@ -247,7 +247,7 @@ def _held(memory: Memory, labels: Ids, initial: ArrayLike | None) -> Ids:
     """The example ids of what the memory holds already."""
     if initial is None:
         return np.arange(len(labels), len(labels) + len(memory), dtype=np.int64)
-    held = whole_row(initial, "initial", 0, len(labels))
+    held = as_ints(initial, "initial", 0, len(labels))
     if len(held) != len(memory):
         raise ValueError(f"initial must name {len(memory)} examples, one per filled slot, got {len(held)}")
     wrong = np.flatnonzero(labels[held] != memory.labels)

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from reprise import Memory
-from reprise.specs import registered
+from reprise.core.registry import registered
 
 
 def ours(kind: str) -> list[str]:

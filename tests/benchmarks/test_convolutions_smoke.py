@@ -14,7 +14,7 @@ from scripts import load_script
 
 import reprise
 from reprise import nets
-from reprise.nets.layers import Block
+from reprise.fleet.engine.layers import Block
 from reprise.nets.resnet import ResNet18
 
 SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "convolutions.py"
@@ -101,7 +101,7 @@ def test_what_is_timed_is_what_a_step_calls(bench: types.ModuleType, monkeypatch
     if not torch.cuda.is_available():
         monkeypatch.setenv("TRITON_INTERPRET", "1")  # counts if Triton has not been imported yet
     pytest.importorskip("triton", reason="Triton is not installed: it comes with torch for a GPU")
-    from reprise.nets import stack
+    from reprise.fleet.engine import stack
 
     small = nets.build(classes=5, width=2)
     jobs, launched = bench.jobs_of(small, 8), []

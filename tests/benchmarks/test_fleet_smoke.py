@@ -23,8 +23,9 @@ from reprise.bench.eager import SEEN, Buffer, Eager
 from reprise.bench.lanes import Lanes
 from reprise.bench.loops import Size, config, noise
 from reprise.bench.profile import REST, by_class, by_name, class_of
-from reprise.bench.rows import Report
-from reprise.nets.rows import initial_row
+from reprise.bench.results import Report
+from reprise.fleet import driver
+from reprise.fleet.engine.flat_state import initial_row
 from reprise.train.pixels import Pixels
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -129,7 +130,7 @@ class CountingLane:
         assert self.done <= self.longest  # beyond it there is no tape
 
     def mark(self) -> Any:
-        return SimpleNamespace(query=lambda: True)
+        return lambda: True
 
     def synchronize(self) -> None: ...
 
@@ -141,9 +142,10 @@ class CountingLane:
 @pytest.fixture
 def counting(monkeypatch: pytest.MonkeyPatch) -> type[CountingLane]:
     """A machine that seems to have a GPU, whose lanes count."""
-    module = types.ModuleType("reprise.train.fleet.lane")
-    module.Lane, module.ABREAST = CountingLane, 2  # type: ignore[attr-defined]
+    module = types.ModuleType("reprise.fleet.engine.lane")
+    module.Lane = CountingLane  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setattr(driver, "RUNS_PER_LANE", 2)
     for name in ("synchronize", "reset_peak_memory_stats", "empty_cache"):
         monkeypatch.setattr(torch.cuda, name, lambda *_: None)
     events = [
@@ -219,15 +221,15 @@ def test_what_fails_and_what_comes_too_late_is_skipped_with_its_reason(
 def test_kernels_are_told_apart() -> None:
     names = {
         "normalise": "norm, residual and ReLU",
-        "average": "descend: SGD and average",
+        "average": "update: SGD and average",
         "fetch_0d1d2d": "fetch: images and crops",
         "sm90_xmma_fprop_implicit_gemm_bf16bf16_bf16f32_f32_nhwckrsc_nhwc_tilesize": "convolution by cuDNN",
         "sm90_xmma_dgrad_implicit_gemm_indexed_bf16": "convolution by cuDNN",
         "void cutlass__5x_cudnn::Kernel<cutlass_tensorop_s1688wgrad_optimized_tf32>": "convolution by cuDNN",
         "void cudnn::ops::nchwToNhwcKernel<float>": "convolution by cuDNN",
-        "pull": "convolution backward, ReLU and sums",
-        "weigh": "convolution, weight gradient",
-        "settle": "norm: joining tiles",
+        "conv_input_grad": "convolution backward, ReLU and sums",
+        "conv_weight_grad": "convolution, weight gradient",
+        "bn_stats": "norm: joining tiles",
         "void cutlass::Kernel2<cutlass_80_simt_sgemm_128x64_8x5_nn_align1>": "matrix products",
         "Memset (Device)": "copies and fills",
         "void at::native::reduce_kernel<512, 1>": REST,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from reprise import bench
-from reprise.bench.rows import Figure, Report, Row, Share, Timing
+from reprise.bench.results import Figure, Report, Row, Share, Timing
 from reprise.cli import main
 
 FACTS: dict[str, Any] = {

@@ -11,7 +11,7 @@ import pytest
 
 from reprise.cli import demo, main
 from reprise.cli.progress import Pace
-from reprise.files import sole_use
+from reprise.core.files import sole_use
 from reprise.train import TrainRun
 
 TINY = {"width": 1, "per_class": 1, "test_per_class": 1, "tasks": 2}  # ten steps

@@ -17,7 +17,7 @@ pytestmark = needs_table
 FLEET = """
 import pathlib, sys
 from train.tinyruns import config, images
-from reprise.train.fleet import fleet
+from reprise.fleet import fleet
 
 if __name__ == "__main__":
     runs = [config(seed=seed, width=16, buffer=500) for seed in range(8)]

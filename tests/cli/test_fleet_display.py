@@ -21,7 +21,7 @@ from reprise.cli.fleet_display import (
     fleet_picture,
     fleet_screen,
 )
-from reprise.train.fleet import Progress
+from reprise.fleet import Progress
 
 
 class Clock:

@@ -25,7 +25,7 @@ def test_list(capsys: pytest.CaptureFixture[str]) -> None:
     for name, runs in (("gaps", 480), ("dyngaps", 360), ("renewal-gaps", 320), ("buffer-gaps", 400)):
         (line,) = (line for line in lines if line.startswith(f"{name} "))
         assert line.split()[-2:] == [str(runs), "none"]
-        assert STUDIES[name].fills in line
+        assert STUDIES[name].table in line
 
 
 def test_show(capsys: pytest.CaptureFixture[str]) -> None:

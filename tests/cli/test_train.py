@@ -23,7 +23,7 @@ from reprise.audit import KEYS  # noqa: E402
 from reprise.cli import main  # noqa: E402
 from reprise.cli.display import Watch  # noqa: E402
 from reprise.cli.train import Train, read_hyper  # noqa: E402
-from reprise.files import Record  # noqa: E402
+from reprise.core.files import Record  # noqa: E402
 from reprise.learners import LEARNERS  # noqa: E402
 from reprise.train import TrainRun, ranks  # noqa: E402
 from reprise.train.checkpoint import found  # noqa: E402

@@ -11,7 +11,7 @@ pytest.importorskip("torch", reason="training needs torch")
 
 import reprise.train
 from reprise.cli import main
-from reprise.files import sole_use
+from reprise.core.files import sole_use
 
 LINE = [
     "train",

@@ -7,8 +7,8 @@ import random
 import numpy as np
 import pytest
 
-from reprise import specs
 from reprise.checks import Broken, check_retrieval, check_schedule, check_storage
+from reprise.core import registry
 from reprise.memory import (
     Fifo,
     FixedCycle,
@@ -27,10 +27,10 @@ def spec_of(name: str) -> str:
     return f"{name}:{ARGUMENTS[name]}" if name in ARGUMENTS else name
 
 
-SCHEDULES = [*map(spec_of, specs.registered("schedule")), *MORE, "frozen-iid:3"]
+SCHEDULES = [*map(spec_of, registry.registered("schedule")), *MORE, "frozen-iid:3"]
 
 
-@pytest.mark.parametrize("name", specs.registered("storage"))
+@pytest.mark.parametrize("name", registry.registered("storage"))
 def test_storage(name):
     check_storage(name)
 
@@ -40,7 +40,7 @@ def test_schedule(spec):
     check_schedule(spec)
 
 
-@pytest.mark.parametrize("spec", [*map(spec_of, specs.registered("retrieval")), "mir:1"])
+@pytest.mark.parametrize("spec", [*map(spec_of, registry.registered("retrieval")), "mir:1"])
 def test_retrieval(spec):
     check_retrieval(spec)
 
@@ -177,7 +177,7 @@ def test_a_schedule_that_promises_nothing_of_first_waits_breaks_nothing():
 class Hasty(Reservoir):
     """Uses the count of the whole batch for each of its examples."""
 
-    def place(self, labels, index):
+    def assign(self, labels, index):
         self.tickets.seen += len(labels)
         slots = []
         for label in labels:
@@ -191,17 +191,17 @@ class Hasty(Reservoir):
 class Lying(Fifo):
     """Returns another slot than it writes."""
 
-    def place(self, labels, index):
-        return [max(slot - 1, 0) for slot in super().place(labels, index)]
+    def assign(self, labels, index):
+        return [max(slot - 1, 0) for slot in super().assign(labels, index)]
 
 
 class Peeking(Reservoir):
     """Lets the order of a list decide that retrieval also changes."""
 
-    def place(self, labels, index):
+    def assign(self, labels, index):
         if index._watchers and index._watchers[0]:
             self.tickets.take(1, index.capacity)
-        return super().place(labels, index)
+        return super().assign(labels, index)
 
 
 @pytest.mark.parametrize(

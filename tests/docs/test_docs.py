@@ -16,8 +16,8 @@ from urllib.parse import unquote
 import pytest
 from scripts import load_script
 
-from reprise import specs
 from reprise.audit import KEYS, theory
+from reprise.core import registry
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -102,7 +102,7 @@ def test_every_page_is_in_the_index() -> None:
 
 def ours(kind: str) -> list[str]:
     """The specs of the library itself: pages and tests may have registered more in this process."""
-    return [key for key, policy in specs.registered(kind).items() if policy.__module__.startswith("reprise.")]
+    return [key for key, policy in registry.registered(kind).items() if policy.__module__.startswith("reprise.")]
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def ours(kind: str) -> list[str]:
 def test_every_policy_has_its_section(page: str, kinds: tuple[str, ...]) -> None:
     sections = set(re.findall(r"^##+ `([^`]+)`", read(DOCS / page), re.MULTILINE))
     names = [spec for kind in kinds for spec in ours(kind)]
-    expected = {form for form in specs.forms(*kinds) if re.split(r"[:\[]", form)[0] in names}
+    expected = {form for form in registry.forms(*kinds) if re.split(r"[:\[]", form)[0] in names}
     assert sections == expected
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from reprise import Memory, plan
-from reprise.specs import registered
+from reprise.core.registry import registered
 from reprise.streams import label_stream
 
 GOLDEN = Path(__file__).parent / "tapes.json"

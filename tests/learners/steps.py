@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from reprise.learners import Batch, Learner, Setting, Step
+from reprise.learners import Batch, Learner, LearnerContext, Step
 from reprise.nets import LinearHead, Network
 
 CLASSES = 6
@@ -105,8 +105,8 @@ class NothingReadBack(TorchDispatchMode):
         return function(*args, **(kwargs or {}))
 
 
-def setting(passes: str = "separate", seed: int = 0) -> Setting:
-    return Setting(CLASSES, EXAMPLES, seed=seed, passes=passes)
+def setting(passes: str = "separate", seed: int = 0) -> LearnerContext:
+    return LearnerContext(CLASSES, EXAMPLES, seed=seed, passes=passes)
 
 
 def gradients(learner: Learner, step: Step) -> tuple[float, dict[str, Tensor]]:

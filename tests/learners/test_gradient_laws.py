@@ -10,12 +10,12 @@ import torch
 from learners.steps import gradients, make_batch, make_step
 from torch import Tensor, nn
 
-from reprise.learners import Batch, Setting, Step, make_learner
+from reprise.learners import Batch, LearnerContext, Step, make_learner
 from reprise.learners.der import DER
 from reprise.nets import Network, build
 
 CLASSES, EXAMPLES = 10, 40
-SETTING = Setting(CLASSES, EXAMPLES)
+SETTING = LearnerContext(CLASSES, EXAMPLES)
 INCOMING = make_batch([6, 7, 6, 7, 6, 6], range(6), seed=1, size=16)
 REPLAY = make_batch([0, 2, 3, 5], range(10, 14), seed=2, size=16)
 SEEN = (0, 1, 2, 3, 4, 5)

@@ -13,10 +13,10 @@ import torch
 from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 
-from reprise.learners import Batch, Setting, Step, contrast, ocm, ocm_views
+from reprise.core.rng import Random
+from reprise.learners import Batch, LearnerContext, Step, contrast, ocm, ocm_views
 from reprise.learners.ocm import OCM
 from reprise.nets import build
-from reprise.rng import Random
 
 CLASSES, SIZE, WIDTH = 6, 8, 2
 EPS = 1e-8
@@ -44,7 +44,7 @@ def a_step(number: int, labels: list[int], replay: list[int] | None = None, seen
 def learner(passes: str = "separate", **given: object) -> OCM:
     net = build(classes=CLASSES, width=WIDTH, head="linear", seed=1)
     given = {"rotations": 4, "projection": 5, "refresh": 4, **given}
-    return OCM(net, Setting(CLASSES, 100, seed=3, passes=passes), **given)  # type: ignore[arg-type]
+    return OCM(net, LearnerContext(CLASSES, 100, seed=3, passes=passes), **given)  # type: ignore[arg-type]
 
 
 def train(model: OCM, *steps: Step) -> list[float]:
@@ -323,7 +323,7 @@ def test_chance_comes_from_seed_and_step_number_alone() -> None:
     assert torch.equal(one(step).loss, two(step).loss)
     assert not torch.equal(one(step).loss, other(a_step(8, [0, 1], replay=[2, 3])).loss)
     assert torch.equal(torch.get_rng_state(), state)
-    seeded = OCM(build(classes=CLASSES, width=WIDTH, seed=1), Setting(CLASSES, 100, seed=4), projection=5)
+    seeded = OCM(build(classes=CLASSES, width=WIDTH, seed=1), LearnerContext(CLASSES, 100, seed=4), projection=5)
     assert not torch.equal(seeded.projection.weight, one.projection.weight)
 
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+from reprise.core.rng import Random
 from reprise.learners import ocm_views
-from reprise.rng import Random
 
 CLASSES, SIZE = 6, 8
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import reprise
-from reprise import specs
+from reprise.core import registry
 from reprise.memory import as_retrieval
 
 
@@ -27,7 +27,7 @@ class Dictated:
     def start(self, random):
         pass
 
-    def place(self, labels, index):
+    def assign(self, labels, index):
         slots = []
         for slot, label in zip(self.slots, labels, strict=True):
             slots.append(min(slot, index.size))
@@ -139,7 +139,7 @@ def within(waited, wait, retrieval, n):
 
 
 def test_every_schedule_says_what_it_promises():
-    assert {spec.split(":")[0] for spec in BOUNDS} == set(specs.registered("schedule"))
+    assert {spec.split(":")[0] for spec in BOUNDS} == set(registry.registered("schedule"))
 
 
 @pytest.mark.parametrize("retrieval", BOUNDS)

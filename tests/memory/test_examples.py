@@ -10,8 +10,8 @@ import pytest
 from memory.sampling import ALPHA, FROZEN, RENEWED, RETRIEVALS, SCHEDULES, fit, still, uniform_fit
 
 import reprise
+from reprise.core.registry import parse
 from reprise.memory import IndependentBalanced, Scheduled
-from reprise.specs import parse
 
 
 def filled(retrieval, counts, seed=0):

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reprise.core.rng import Random
 from reprise.memory import Index
-from reprise.rng import Random
 
 
 class Plain:

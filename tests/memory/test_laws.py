@@ -11,7 +11,7 @@ from scipy import stats
 
 import reprise
 from reprise.audit import theory
-from reprise.specs import registered
+from reprise.core.registry import registered
 
 SIZES = [(C, b) for C in range(1, 13) for b in range(1, C + 1)]
 

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 import reprise.streams
-from reprise.rng import Random
+from reprise.core.rng import Random
 from reprise.streams import LabelStream, from_labels, label_stream
 
 

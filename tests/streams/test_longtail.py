@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from reprise.rng import Random
+from reprise.core.rng import Random
 from reprise.streams import label_stream, tail_counts
 from reprise.streams.longtail import class_ranks, kept_counts
 

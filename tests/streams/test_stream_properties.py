@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reprise.rng import Random
+from reprise.core.rng import Random
 from reprise.streams import LabelStream, from_labels
 
 

@@ -9,17 +9,17 @@ import pytest
 
 from reprise.lab import campaign as campaigns
 from reprise.lab.campaign import Campaign
-from reprise.lab.study import Column, Setting, Study
+from reprise.lab.study import Cell, Column, Study
 
 
 @pytest.fixture
 def tiny() -> Study:
     return Study(
         name="tiny",
-        fills="nothing",
+        table="nothing",
         about="Two arms on a memory of six classes.",
-        settings=(Setting("C=6 b=2", classes=6, steps=30, buffer=12, replay=2),),
-        small=(Setting("C=4 b=2", classes=4, steps=20, buffer=8, replay=2),),
+        settings=(Cell("C=6 b=2", classes=6, steps=30, buffer=12, replay=2),),
+        small=(Cell("C=4 b=2", classes=4, steps=20, buffer=8, replay=2),),
         arms=("iid", "rpr"),
         columns=(Column("mean"), Column("max")),
     )

@@ -23,12 +23,12 @@ RUN = AuditRun("rpr", classes=6, steps=30, buffer=12, replay=2, seed=1)
 SLOW = """
 import sys, time
 from pathlib import Path
-from reprise.lab.study import Column, Setting, Study
+from reprise.lab.study import Column, Cell, Study
 from reprise.lab import campaign as campaigns
 
 execute = campaigns.execute
 campaigns.execute = lambda run: (time.sleep(0.1), execute(run))[1]
-setting = Setting("C=6 b=2", classes=6, steps=30, buffer=12, replay=2)
+setting = Cell("C=6 b=2", classes=6, steps=30, buffer=12, replay=2)
 study = Study("tiny", "", "", (setting,), (), ("iid", "rpr"), (Column("mean"), Column("max")))
 campaigns.Campaign.in_folder(study, Path(sys.argv[1]), seeds=2, error_seeds=5).run(jobs=1)
 """
@@ -180,7 +180,7 @@ def test_a_file_that_cannot_be_written_leaves_no_part(campaign: Campaign, monkey
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("reprise.files.os.replace", full)
+    monkeypatch.setattr("reprise.core.files.os.replace", full)
     with pytest.raises(StudyFailed, match=r"cannot be written: No space left on device"):
         campaign.run(jobs=1)
     assert list((campaign.folder / "runs").iterdir()) == []

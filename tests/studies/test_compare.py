@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from reprise.lab.campaign import Campaign
-from reprise.lab.study import Beside, Column, Study
+from reprise.lab.study import Column, Study, TheoryFigure
 from reprise.report.study_tables import as_json, csv_table, difference, markdown, ours
 from reprise.studies import compare as module
 from reprise.studies.compare import Comparison, agrees, compare, half_unit, rules, standard_error
@@ -129,7 +129,7 @@ def test_a_bound_is_reached_and_never_passed(result: Any, maxima: tuple[int, ...
 
 
 def test_figures_beside_the_theory_are_not_judged(result: Any) -> None:
-    beside = (Beside("mean", "iid/rpr", lambda setting: 1.25, "a ratio"),)
+    beside = (TheoryFigure("mean", "iid/rpr", lambda setting: 1.25, "a ratio"),)
     found = result({"iid": "8.0", "rpr": "8", "iid/rpr": "2.41"}, beside=beside)
     (figure,) = found.beside
     assert figure.ours == pytest.approx((10 / 8 + 12 / 8) / 2)

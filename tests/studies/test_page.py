@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 import pytest
 
 from reprise.lab.campaign import Campaign
-from reprise.lab.study import Beside
+from reprise.lab.study import TheoryFigure
 from reprise.report.study_page import page
 from reprise.report.study_tables import markdown
 from reprise.studies import compare as module
@@ -40,7 +40,7 @@ def comparison(campaign: Campaign, monkeypatch: pytest.MonkeyPatch) -> Compariso
     name = campaign.study.settings[0].name
     printed = {(name, "iid", "mean"): "3", (name, "rpr", "mean"): "3.0", (name, "iid", "max"): "999"}
     monkeypatch.setattr(module, "paper_figures", lambda _: printed)
-    beside = (Beside("max", "iid", lambda setting: 12.0, "a scale"),)
+    beside = (TheoryFigure("max", "iid", lambda setting: 12.0, "a scale"),)
     campaign = replace(campaign, study=replace(campaign.study, beside=beside))
     return compare(campaign, campaign.run(jobs=1))
 

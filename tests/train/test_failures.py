@@ -249,7 +249,7 @@ def test_a_full_disk_keeps_the_last_good_checkpoint(place, name, call, error, tm
 
 
 @pytest.mark.parametrize(
-    ("place", "name", "words"), [(training_module, "write_whole", "results"), (record_module, "write_json", "record")]
+    ("place", "name", "words"), [(training_module, "write_atomic", "results"), (record_module, "write_json", "record")]
 )
 def test_a_disk_that_is_full_at_the_end_keeps_the_whole_run(place, name, words, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:

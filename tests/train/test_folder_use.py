@@ -10,7 +10,7 @@ import pytest
 from processes import started
 from train.tinyruns import config, images, result, thin_networks
 
-from reprise.files import FolderBusy, sole_use
+from reprise.core.files import FolderBusy, sole_use
 from reprise.train import train
 from reprise.train.training import RESULTS
 

@@ -11,11 +11,11 @@ import torch
 import torch.nn.functional as F
 
 import reprise
-from reprise.learners import Batch, Learner, Setting, Step, make_learner
+from reprise.core.rng import Random
+from reprise.learners import Batch, Learner, LearnerContext, Step, make_learner
 from reprise.learners.losses import open_classes
 from reprise.learners.ocm import OCM
 from reprise.nets import build
-from reprise.rng import Random
 from reprise.train import scoring
 from reprise.train.scoring import interference
 
@@ -39,7 +39,7 @@ CANDIDATES = batch([0, 1, 2, 0, 1, 2, 4, 0, 0, 2], 1)
 
 def trained(name: str = "er-ace") -> Learner:
     """A learner a few steps on, so that running statistics are not those of the start; in double precision."""
-    learner = make_learner(name, build(classes=CLASSES, width=4, seed=0).double(), Setting(CLASSES, 100))
+    learner = make_learner(name, build(classes=CLASSES, width=4, seed=0).double(), LearnerContext(CLASSES, 100))
     optimizer = torch.optim.SGD(learner.parameters(), lr=LR)
     for number in range(4):
         incoming = batch([0, 1, 2, 4], 20 + number)
@@ -102,7 +102,7 @@ def test_own_loss_of_a_learner_without_a_mask_is_the_plain_one() -> None:
 def test_nothing_of_the_learner_moves(name: str, mode: str, loss: str) -> None:
     if name == "ocm":
         net = build(classes=CLASSES, width=4, seed=0).double()
-        learner: Learner = OCM(net, Setting(CLASSES, 100), rotations=4, projection=8)
+        learner: Learner = OCM(net, LearnerContext(CLASSES, 100), rotations=4, projection=8)
     else:
         learner = trained()
     learner.net.layer2.eval()  # a part that somebody has put in evaluation mode stays so

@@ -14,10 +14,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from reprise import nets
+from reprise.core.rng import Random
 from reprise.data import from_arrays
 from reprise.learners import LEARNERS
 from reprise.nets.build import fill
-from reprise.rng import Random
 from reprise.train import Images, Run, TrainRun, steps
 from reprise.train.augment import PAD
 

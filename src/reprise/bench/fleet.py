@@ -16,7 +16,7 @@ import torch
 
 from reprise.bench.lanes import Lanes
 from reprise.bench.loops import Size, faithful, noise, on_processes, plain
-from reprise.bench.rows import GIB, Figure, Report, Row, Timing, environment
+from reprise.bench.results import GIB, Figure, Report, Row, Timing, environment
 from reprise.bench.show import line
 from reprise.train import Images
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -15,12 +15,12 @@ import torch
 from reprise import nets
 from reprise.bench.loops import Size, config
 from reprise.bench.profile import by_class, by_name
-from reprise.bench.rows import Share, Timing
+from reprise.bench.results import Share, Timing
 from reprise.train import Images
 from reprise.train.pixels import Pixels
 
 if TYPE_CHECKING:
-    from reprise.train.fleet.lane import Lane
+    from reprise.fleet.engine.lane import Lane
 
 # As the fleet has it; it counts only if it is set before the device is first used.
 os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
@@ -33,9 +33,10 @@ class Lanes:
     """Lanes of one kind; more are made as they are asked for, and those there are stay."""
 
     def __init__(self, images: Images, size: Size, device: torch.device, precision: str) -> None:
-        from reprise.nets.rows import initial_row
-        from reprise.train.fleet.lane import ABREAST, Lane
-        from reprise.train.fleet.planned import make_plan
+        from reprise.fleet.driver import RUNS_PER_LANE
+        from reprise.fleet.engine.flat_state import initial_row
+        from reprise.fleet.engine.lane import Lane
+        from reprise.fleet.planned import make_plan
 
         self.size, self.device = size, device
         self.config = config(size, precision)
@@ -43,7 +44,7 @@ class Lanes:
         self.planned = make_plan(self.config, images.train.labels)
         self.longest = len(self.planned.stream)
         self.weights = initial_row(nets.build("resnet18", classes=size.classes, width=size.width, seed=0))
-        self.kind, self.abreast = Lane, ABREAST
+        self.kind, self.abreast = Lane, RUNS_PER_LANE
         self.made: dict[int, list[Lane]] = {}
 
     def at_once(self, count: int) -> list[Lane]:
@@ -123,7 +124,7 @@ class Lanes:
 
 def _play(lanes: Sequence[Lane], steps: int) -> None:
     """Ask all lanes for so many steps, in turn, and sleep while the device is busy; ends when it is done."""
-    marks: deque[list[torch.cuda.Event]] = deque()
+    marks: deque[list[Callable[[], bool]]] = deque()
     for done in range(0, steps, TURN):
         turn = min(TURN, steps - done)
         for lane in lanes:
@@ -136,7 +137,7 @@ def _play(lanes: Sequence[Lane], steps: int) -> None:
         _sleep_until(left)
 
 
-def _sleep_until(events: Sequence[torch.cuda.Event]) -> None:
-    for event in events:
-        while not event.query():
+def _sleep_until(events: Sequence[Callable[[], bool]]) -> None:
+    for passed in events:
+        while not passed():
             time.sleep(2e-4)  # to wait in the driver would keep a core busy

@@ -11,11 +11,11 @@ import numpy as np
 import torch
 
 from reprise.bench.eager import Eager
-from reprise.bench.rows import Timing
+from reprise.bench.results import Timing
+from reprise.core.rng import Random
 from reprise.data import ImageSet
-from reprise.rng import Random
+from reprise.fleet import fleet
 from reprise.train import Images, Run, TrainRun, steps
-from reprise.train.fleet import fleet
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def plain(images: Images, size: Size, device: torch.device, precision: str) -> T
 
 
 def on_processes(images: Images, size: Size, jobs: int) -> Timing:
-    """`reprise.train.fleet` on a CPU: what its processes do together, each timed by itself from first to last step."""
+    """`reprise.fleet` on a CPU: what its processes do together, each timed by itself from first to last step."""
     rate, done = 0.0, 0
     for landed in fleet([config(size, "fp32", seed) for seed in range(jobs)], images, jobs=jobs):
         if landed.record is None:

@@ -6,17 +6,17 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from reprise.bench.rows import Share
+from reprise.bench.results import Share
 
 # The first pattern that fits decides. Ours come first: they are known by their whole names.
 CLASSES: tuple[tuple[str, str], ...] = (
     ("convolution and statistics", r"^convolve(_|$)"),
-    ("convolution backward, ReLU and sums", r"^pull(_|$)"),
-    ("convolution, weight gradient", r"^weigh(_|$)"),
-    ("norm: joining tiles", r"^(settle|slopes|spread)(_|$)"),
+    ("convolution backward, ReLU and sums", r"^conv_input_grad(_|$)"),
+    ("convolution, weight gradient", r"^conv_weight_grad(_|$)"),
+    ("norm: joining tiles", r"^(bn_stats|bn_weight_grad|spread)(_|$)"),
     ("norm, residual and ReLU", r"^normalise(_|$)"),
     ("norm backward", r"^input_gradient(_|$)"),
-    ("descend: SGD and average", r"^(descend|average)(_|$)"),
+    ("update: SGD and average", r"^(sgd_ema|average)(_|$)"),
     ("fetch: images and crops", r"^fetch(_|$)"),
     ("convolution by cuDNN", r"wgrad|dgrad|fprop|conv2d|conv_|winograd|implicit_gemm|nchwtonhwc|nhwctonchw"),
     ("matrix products", r"gemm|gemv|cublas|splitk|nvjet"),

@@ -10,7 +10,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from reprise.bench.rows import Figure, Report, Row
+from reprise.bench.results import Figure, Report, Row
 
 MARKS = ("<!-- fleet table -->", "<!-- end of fleet table -->")
 HEADINGS = (

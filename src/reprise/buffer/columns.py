@@ -10,7 +10,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from reprise.specs import as_array
+from reprise.core.arguments import as_array
 
 Ids = NDArray[np.int64]
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from reprise.core.rng import Random
 from reprise.memory import Memory
-from reprise.rng import Random
 
 TRIALS = 8
 

@@ -18,7 +18,7 @@ from tyro.conf import arg
 from reprise.cli.errors import WrongRequest, request, work
 from reprise.cli.output import check_output, write_output
 from reprise.cli.progress import progress_bar
-from reprise.extras import not_installed
+from reprise.core.extras import not_installed
 
 if TYPE_CHECKING:
     from reprise.lab.audits import AuditRun
@@ -96,14 +96,14 @@ class Audit:
 
     def runs(self) -> list[AuditRun]:
         """Every run that was asked for, all checked, seeds innermost."""
+        from reprise.core.arguments import as_int
         from reprise.lab.audits import AuditRun
-        from reprise.specs import whole
 
         with request():
             for option, value in (("--replay", self.replay), ("--seeds", self.seeds), ("--jobs", self.jobs)):
                 if value is not None:
-                    whole(value, option, 1)
-            whole(self.first_seed, "--first-seed", 0)
+                    as_int(value, option, 1)
+            as_int(self.first_seed, "--first-seed", 0)
             self._check_form()
             streams: list[str | None] = [None] if self.stream is None else [*_listed(self.stream, "--stream", str)]
             buffers: list[int | None] = [None] if self.buffer is None else [*_listed(self.buffer, "--buffer", _size)]
@@ -210,13 +210,13 @@ def _listed(text: str, option: str, read: Callable[[str], T]) -> list[T]:
 
 
 def _size(text: str) -> int:
-    from reprise.specs import whole
+    from reprise.core.arguments import as_int
 
     try:
         number = int(text)
     except ValueError:
         raise ValueError(f"--buffer must be a whole number, got {text!r}") from None
-    return whole(number, "--buffer", 1)
+    return as_int(number, "--buffer", 1)
 
 
 def _check_policies(storages: list[str], retrievals: list[str]) -> None:

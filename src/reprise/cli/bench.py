@@ -13,7 +13,7 @@ from tyro.conf import FlagCreatePairsOff, arg
 
 from reprise.cli.errors import WrongRequest, work
 from reprise.cli.output import check_output, write_output
-from reprise.extras import not_installed
+from reprise.core.extras import not_installed
 
 WHAT = ("fleet", "memory")
 

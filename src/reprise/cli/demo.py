@@ -18,14 +18,14 @@ from tyro.conf import arg
 from reprise.cli.errors import WrongRequest, work
 from reprise.cli.output import check_output, write_output
 from reprise.cli.progress import Heartbeat, Pace, beating, progress_bar, say
-from reprise.extras import not_installed
-from reprise.files import sole_use
-from reprise.workers import Pool
+from reprise.core.extras import not_installed
+from reprise.core.files import sole_use
+from reprise.core.workers import Pool
 
 if TYPE_CHECKING:
-    from reprise.files import Record
+    from reprise.core.files import Record
     from reprise.report.demo_result import Outcome
-    from reprise.train import Images, Run, Trained, TrainRun
+    from reprise.train import Images, Run, StepResult, TrainRun
     from reprise.train.run import Fingerprints
 
 BASE, ARM = "iid", "rpr"
@@ -215,7 +215,7 @@ def _trainer(folder: Path, data: Fingerprints, _: int) -> Callable[[TrainRun, Ca
     def task(run: TrainRun, tell: Callable[[object], None]) -> Record:
         place, told = _place(folder, run, data), time.monotonic()
 
-        def watch(now: Run, trained: Trained) -> None:
+        def watch(now: Run, trained: StepResult) -> None:
             nonlocal told
             if trained.step == now.steps or time.monotonic() - told > TELL_EVERY:
                 tell((str(place), trained.step, now.steps))

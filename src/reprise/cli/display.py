@@ -20,7 +20,7 @@ from rich.text import Text
 from reprise.cli.progress import Heartbeat, beating, duration, say
 
 if TYPE_CHECKING:
-    from reprise.train import Run, Trained
+    from reprise.train import Run, StepResult
 
 EVERY = 0.25  # seconds between two looks at a run: a look waits for the device
 SMOOTHED = 50  # steps whose mean is the loss that is shown
@@ -164,7 +164,7 @@ class Watch:
         self.told = self.tested = 0
         self.accuracy: dict[str, float | None] | None = None
 
-    def __call__(self, run: Run, trained: Trained) -> None:
+    def __call__(self, run: Run, trained: StepResult) -> None:
         self.told = trained.step
         if self.begun is None:
             self.begun = (trained.step, self.clock())

@@ -19,7 +19,7 @@ from rich.text import Text
 from reprise.cli.progress import Heartbeat, beating, duration, say
 
 if TYPE_CHECKING:
-    from reprise.train.fleet import Progress
+    from reprise.fleet import Progress
 
 EVERY = 0.25  # seconds between two pictures on a terminal
 APART = 5.0  # seconds that lie between two plain lines, the last apart

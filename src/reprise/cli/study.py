@@ -38,7 +38,7 @@ Flag = Annotated[bool, FlagCreatePairsOff, arg(help_behavior_hint="")]
 
 @dataclass(frozen=True)
 class StudyList:
-    """List the studies: what each fills, how many runs it takes, whether it trains.
+    """List the studies: the table each fills, how many runs it takes, whether it trains.
 
     Example: reprise study list
     """
@@ -48,10 +48,10 @@ class StudyList:
 
         from reprise.studies import STUDIES
 
-        table = _table("study", "fills", runs="right", training="left")
+        table = _table("study", "table", runs="right", training="left")
         for study in STUDIES.values():
             runs = len(Campaign.in_folder(study, Path()).runs)
-            table.add_row(study.name, study.fills, str(runs), "needed" if study.needs_training else "none")
+            table.add_row(study.name, study.table, str(runs), "needed" if study.needs_training else "none")
         Console().print(table)
         return 0
 
@@ -74,7 +74,7 @@ class StudyShow:
 
         study = find_study(self.name)
         console = Console()
-        console.print(Text(f"{study.name}: {study.fills}", style="bold"))
+        console.print(Text(f"{study.name}: {study.table}", style="bold"))
         console.print(Text(study.about))
         console.print()
         console.print(_settings(study))
@@ -216,7 +216,7 @@ def _table(*words: str, **rest: str) -> Table:
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for name in words:
-        table.add_column(name, overflow="fold", no_wrap=name != "fills")
+        table.add_column(name, overflow="fold", no_wrap=name != "table")
     for name, side in rest.items():
         table.add_column(name, justify="right" if side == "right" else "left", overflow="fold")
     return table
@@ -230,7 +230,7 @@ def _print(comparison: Comparison, console: Console) -> None:
 
     study, small = comparison.campaign.study, comparison.campaign.small
     keys = [column.key for column in study.columns]
-    console.print(Text(f"{study.name}: {study.fills}", style="bold"))
+    console.print(Text(f"{study.name}: {study.table}", style="bold"))
     for setting, group in groupby(rows(comparison), key=itemgetter(0)):
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
         table.add_column(min_width=max(map(len, study.arms)))

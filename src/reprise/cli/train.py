@@ -18,10 +18,10 @@ from tyro.conf import FlagCreatePairsOff, arg
 
 from reprise.cli.errors import RunFailed, WrongRequest, request
 from reprise.cli.output import check_output, write_output
-from reprise.extras import not_installed
+from reprise.core.extras import not_installed
 
 if TYPE_CHECKING:
-    from reprise.files import Record
+    from reprise.core.files import Record
     from reprise.train import TrainRun
 
 Flag = Annotated[bool, FlagCreatePairsOff, arg(help_behavior_hint="")]
@@ -172,13 +172,13 @@ class Train:
 
     def _check(self, config: TrainRun) -> None:
         """What can be known to be wrong before any image is read."""
+        from reprise.core.arguments import as_int
         from reprise.data import find_source
         from reprise.data.loading import data_folder
-        from reprise.specs import whole
         from reprise.streams.datasets import looks_like_path
 
         with request():
-            whole(self.checkpoint_every, "--checkpoint-every", 0)
+            as_int(self.checkpoint_every, "--checkpoint-every", 0)
             if self.data is not None:
                 data_folder(self.data)
             if not looks_like_path(config.dataset):

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from reprise.extras import not_installed
+from reprise.core.extras import not_installed
 
 from .errors import DataError
 from .imageset import Images

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from reprise.rng import Random
+from reprise.core.rng import Random
 from reprise.streams import list_folder
 
 from .errors import DataError

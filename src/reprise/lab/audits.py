@@ -10,12 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from reprise.audit import Audit, measure
+from reprise.core.arguments import as_int
+from reprise.core.workers import Pool
 from reprise.memory import Memory
-from reprise.specs import whole
 from reprise.streams import label_stream
 from reprise.streams.still import StillStream
 from reprise.tape import Tape, plan
-from reprise.workers import Pool
 
 PER_CLASS = 50  # examples of a class in a balanced memory that stands still, unless a buffer is given
 _FEW = 8  # runs that are over before other processes have started
@@ -39,9 +39,9 @@ class AuditRun:
         if (self.stream is None) == (self.classes is None):
             raise ValueError("an audit is of a stream, or of a number of classes: give one of the two")
         if self.stream is None:
-            classes = whole(self.classes, "classes", 1)
-            whole(self.steps, "steps", 1)
-            if self.buffer is not None and whole(self.buffer, "buffer", 1) % classes:
+            classes = as_int(self.classes, "classes", 1)
+            as_int(self.steps, "steps", 1)
+            if self.buffer is not None and as_int(self.buffer, "buffer", 1) % classes:
                 raise ValueError(f"a balanced memory of {classes} classes cannot hold {self.buffer} examples evenly")
         elif self.steps is not None:
             raise ValueError("steps are given with classes; a stream has its own")
@@ -76,7 +76,7 @@ def audit_all(
 
     `progress` is called with the number of runs done.
     """
-    jobs = min(whole(jobs or os.cpu_count() or 1, "jobs", 1), len(runs))
+    jobs = min(as_int(jobs or os.cpu_count() or 1, "jobs", 1), len(runs))
     audits: dict[int, Audit] = {}
     with closing(_here(runs) if jobs <= 1 or len(runs) <= _FEW else _spread(runs, jobs)) as ended:
         for place, audit in ended:

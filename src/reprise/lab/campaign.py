@@ -8,12 +8,12 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from reprise.files import read_json, write_json
+from reprise.core.arguments import as_int
+from reprise.core.files import read_json, write_json
+from reprise.core.workers import Pool
 from reprise.lab.audits import AuditRun
 from reprise.lab.records import Damaged, Record, check, execute, identity
 from reprise.lab.study import Study
-from reprise.specs import whole
-from reprise.workers import Pool
 
 _FEW = 8  # runs that are over before other processes have started
 
@@ -36,8 +36,8 @@ class Campaign:
     small: bool = False
 
     def __post_init__(self) -> None:
-        whole(self.seeds, "seeds", 1)
-        whole(self.error_seeds, "error seeds", 2)
+        as_int(self.seeds, "seeds", 1)
+        as_int(self.error_seeds, "error seeds", 2)
 
     @classmethod
     def in_folder(
@@ -73,7 +73,7 @@ class Campaign:
         damaged record is named to `warn`, and its run is made again. `progress` is called with the number of
         runs done. If runs fail, the others are still made; then the failure is raised.
         """
-        jobs = whole(os.cpu_count() or 1 if jobs is None else jobs, "jobs", 1)
+        jobs = as_int(os.cpu_count() or 1 if jobs is None else jobs, "jobs", 1)
         self._make_folder()
         runs = self.runs
         records = {run: record for run in runs if (record := self._kept(run, warn)) is not None}

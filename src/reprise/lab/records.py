@@ -11,7 +11,7 @@ import numpy as np
 
 from reprise import __version__
 from reprise.audit import KEYS, measure
-from reprise.files import Damaged, Record, digest, sealed, unsealed
+from reprise.core.files import Damaged, Record, digest, sealed, unsealed
 from reprise.lab.audits import AuditRun
 
 __all__ = ["FIGURES", "Damaged", "Record", "check", "configuration", "execute", "identity"]

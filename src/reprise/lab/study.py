@@ -1,4 +1,4 @@
-"""How a study is declared: settings × arms × seeds, what it fills, and what it compares."""
+"""How a study is declared: settings × arms × seeds, the table it fills, and what it compares."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from reprise.lab.audits import AuditRun
 
 
 @dataclass(frozen=True)
-class Setting:
+class Cell:
     """What the arms of a comparison share: a stream, or a balanced memory of `classes` that stands still."""
 
     name: str
@@ -43,7 +43,7 @@ class Column:
     """The arms compared; None means all."""
     zero: bool = False
     """Whether a 0 in the paper must be exactly 0 in every run of ours."""
-    bound: Callable[[Setting], int] | None = None
+    bound: Callable[[Cell], int] | None = None
     """A proven limit: then no run may go above it, and the longest must reach it."""
 
     def holds(self, arm: str) -> bool:
@@ -51,13 +51,13 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Beside:
+class TheoryFigure:
     """A figure stated beside the theory and not judged, because one run's value says little."""
 
     key: str
     arm: str
     """One arm, or `iid/rpr` for the ratio of two, seed by seed."""
-    theory: Callable[[Setting], float]
+    theory: Callable[[Cell], float]
     theory_name: str
 
 
@@ -66,14 +66,14 @@ class Study:
     """A named grid of paired runs that fills a table."""
 
     name: str
-    fills: str
+    table: str
     about: str
-    settings: tuple[Setting, ...]
-    small: tuple[Setting, ...]
+    settings: tuple[Cell, ...]
+    small: tuple[Cell, ...]
     """The settings of the laptop form, whose figures are not the paper's."""
     arms: tuple[str, ...]
     columns: tuple[Column, ...]
-    beside: tuple[Beside, ...] = ()
+    beside: tuple[TheoryFigure, ...] = ()
     paper_runs: int = 10
     """How many runs stand behind a figure of the paper."""
     notes: tuple[str, ...] = ()

@@ -1,6 +1,6 @@
 """Learners: one loss, one file."""
 
-from reprise.learners.learner import Batch, Descent, Learner, Output, Setting, Step
+from reprise.learners.learner import Batch, Descent, Learner, LearnerContext, Output, Step
 from reprise.learners.losses import MASKS
 from reprise.learners.registry import LEARNERS, find_learner, hyperparameters, make_learner
 
@@ -10,8 +10,8 @@ __all__ = [
     "Batch",
     "Descent",
     "Learner",
+    "LearnerContext",
     "Output",
-    "Setting",
     "Step",
     "find_learner",
     "hyperparameters",

@@ -5,15 +5,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from reprise.learners.learner import Batch, Learner, Output, Setting, Step
+from reprise.core.arguments import as_float
+from reprise.learners.learner import Batch, Learner, LearnerContext, Output, Step
 from reprise.learners.losses import cross_entropy
 from reprise.nets import Network
-from reprise.specs import number
 
 
 def check_weight(value: float, what: str) -> float:
     """Return the weight of a term, or say what is wrong with it."""
-    weight = number(value, what)
+    weight = as_float(value, what)
     if weight < 0:
         raise ValueError(f"{what} must be 0 or more, got {weight}")
     return weight
@@ -27,7 +27,7 @@ class StoredLogits(nn.Module):
 
     logits: Tensor
 
-    def __init__(self, setting: Setting) -> None:
+    def __init__(self, setting: LearnerContext) -> None:
         super().__init__()
         self.register_buffer("logits", torch.zeros(setting.examples, setting.classes))
 
@@ -44,7 +44,7 @@ class DER(Learner):
 
     capturable = True
 
-    def __init__(self, net: Network, setting: Setting, *, alpha: float = 0.3) -> None:
+    def __init__(self, net: Network, setting: LearnerContext, *, alpha: float = 0.3) -> None:
         super().__init__(net, setting)
         self.alpha = check_weight(alpha, "alpha")
         self.stored = StoredLogits(setting)

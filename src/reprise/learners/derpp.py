@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from reprise.learners.der import StoredLogits, check_weight
-from reprise.learners.learner import Learner, Output, Setting, Step
+from reprise.learners.learner import Learner, LearnerContext, Output, Step
 from reprise.learners.losses import cross_entropy, masked_cross_entropy
 from reprise.nets import Network
 
@@ -19,7 +19,7 @@ class DERpp(Learner):
     capturable = True
     draws = 2
 
-    def __init__(self, net: Network, setting: Setting, *, alpha: float = 0.1, beta: float = 0.5) -> None:
+    def __init__(self, net: Network, setting: LearnerContext, *, alpha: float = 0.1, beta: float = 0.5) -> None:
         super().__init__(net, setting)
         self.alpha = check_weight(alpha, "alpha")
         self.beta = check_weight(beta, "beta")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reprise.learners.learner import Learner, Output, Setting, Step
+from reprise.learners.learner import Learner, LearnerContext, Output, Step
 from reprise.learners.losses import check_mask, cross_entropy, masked_cross_entropy
 from reprise.nets import Network
 
@@ -16,7 +16,7 @@ class ERACE(Learner):
 
     capturable = True
 
-    def __init__(self, net: Network, setting: Setting, *, mask: str = "present_and_unseen") -> None:
+    def __init__(self, net: Network, setting: LearnerContext, *, mask: str = "present_and_unseen") -> None:
         super().__init__(net, setting)
         self.mask = check_mask(mask)
 

@@ -52,7 +52,7 @@ class Output(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Setting:
+class LearnerContext:
     """What a learner needs to know of its run."""
 
     classes: int
@@ -100,7 +100,7 @@ class Learner(nn.Module, ABC):
 
     net: Network
 
-    def __init__(self, net: Network, setting: Setting) -> None:
+    def __init__(self, net: Network, setting: LearnerContext) -> None:
         super().__init__()
         self.net = net
         self.setting = setting

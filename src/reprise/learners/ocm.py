@@ -8,13 +8,13 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
+from reprise.core.rng import Random
 from reprise.learners.contrast import incoming_term, memory_term, previous_term, similarity, unit
-from reprise.learners.learner import Batch, Descent, Learner, Output, Setting, Step
+from reprise.learners.learner import Batch, Descent, Learner, LearnerContext, Output, Step
 from reprise.learners.losses import cross_entropy
 from reprise.learners.ocm_views import ROTATIONS, pseudo_labels, rotations, views
 from reprise.nets import Network
 from reprise.nets.build import fill
-from reprise.rng import Random
 
 ModuleT = TypeVar("ModuleT", bound=nn.Module)
 
@@ -33,7 +33,7 @@ class OCM(Learner):
     def __init__(
         self,
         net: Network,
-        setting: Setting,
+        setting: LearnerContext,
         *,
         refresh: int = 5000,
         rotations: int = 16,

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from reprise.rng import Random
+from reprise.core.rng import Random
 
 ROTATIONS = (1, 4, 16)
 """The image alone; its four quarter turns; those of the image and of its halves turned."""

@@ -6,13 +6,13 @@ import torch
 from torch import Tensor
 from torch.func import functional_call
 
+from reprise.core.arguments import as_int
+from reprise.core.rng import Random
 from reprise.learners.der import check_weight
 from reprise.learners.derpp import DERpp
-from reprise.learners.learner import Descent, Setting, Step
+from reprise.learners.learner import Descent, LearnerContext, Step
 from reprise.learners.losses import cross_entropy
 from reprise.nets import Network
-from reprise.rng import Random
-from reprise.specs import whole
 
 _TINY = 1e-20  # keeps a tensor without gradient where it is, but for the noise
 
@@ -36,7 +36,7 @@ class Refresh(DERpp):
     def __init__(
         self,
         net: Network,
-        setting: Setting,
+        setting: LearnerContext,
         *,
         alpha: float = 0.1,
         beta: float = 0.5,
@@ -50,7 +50,7 @@ class Refresh(DERpp):
         self.unlearn = check_weight(unlearn, "unlearn")
         self.damping = check_weight(damping, "damping")
         self.noise = check_weight(noise, "noise")
-        self.fisher_every = whole(fisher_every, "fisher_every", 1)
+        self.fisher_every = as_int(fisher_every, "fisher_every", 1)
         self.fisher_decay = check_weight(fisher_decay, "fisher_decay")
         if self.fisher_decay >= 1:
             raise ValueError(f"fisher_decay must be below 1, or nothing is ever learnt, got {self.fisher_decay}")

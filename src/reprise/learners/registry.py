@@ -13,7 +13,7 @@ from reprise.learners.derpp_ace import DERppACE
 from reprise.learners.er import ER
 from reprise.learners.er_ace import ERACE
 from reprise.learners.joint import Joint
-from reprise.learners.learner import Learner, Setting
+from reprise.learners.learner import Learner, LearnerContext
 from reprise.learners.none import NoReplay
 from reprise.learners.ocm import OCM
 from reprise.learners.refresh import Refresh
@@ -54,6 +54,6 @@ def hyperparameters(name: str, given: Mapping[str, Any] | None = None) -> dict[s
     return {key: type(default)((given or {}).get(key, default)) for key, default in known.items()}
 
 
-def make_learner(name: str, net: Network, setting: Setting, **given: Any) -> Learner:
+def make_learner(name: str, net: Network, setting: LearnerContext, **given: Any) -> Learner:
     """A learner of this name around a network; further arguments are its hyper-parameters."""
     return find_learner(name)(net, setting, **hyperparameters(name, given))

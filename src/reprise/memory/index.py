@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reprise.memory.rows import LEAST, Rows
-from reprise.rng import Random
-from reprise.specs import whole, whole_row
+from reprise.core.arguments import as_int, as_ints
+from reprise.core.rng import Random
+from reprise.memory.class_slots import LEAST, Rows
 
 
 class Index:
@@ -138,7 +138,7 @@ class Index:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        labels, stamps, order = (whole_row(state[name], f"a state's {name}") for name in ("labels", "stamps", "order"))
+        labels, stamps, order = (as_ints(state[name], f"a state's {name}") for name in ("labels", "stamps", "order"))
         size = len(labels)
         if size > self.capacity:
             raise ValueError(f"the state holds {size} examples, the memory {self.capacity} at most")
@@ -147,7 +147,7 @@ class Index:
                 f"the state's {size} labels, {len(stamps)} stamps and {len(order)} places do not fit together: "
                 f"its order must hold each of 0 to {size - 1} once"
             )
-        self.size, self.writes = size, whole(state["writes"], "a state's writes", size)
+        self.size, self.writes = size, as_int(state["writes"], "a state's writes", size)
         self.labels[:size], self.stamps[:size] = labels, stamps
         self.labels[size:] = self.stamps[size:] = -1
         self.residents = set(labels.tolist())

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from reprise.core.arguments import as_array, as_int, as_ints
+from reprise.core.rng import Random, check_seed
 from reprise.memory.index import Index
 from reprise.memory.plain import original, plain
 from reprise.memory.protocols import Retrieval, Schedule, Score, Storage, fresh
 from reprise.memory.resolve import as_retrieval, as_storage, spec_of
-from reprise.rng import Random, check_seed
-from reprise.specs import as_array, whole, whole_row
 
 
 class Draw:
@@ -59,11 +59,11 @@ class Memory:
         seed: int = 0,
         draws: int = 1,
     ) -> None:
-        self.capacity = whole(capacity, "capacity", 1)
+        self.capacity = as_int(capacity, "capacity", 1)
         self.seed = check_seed(seed)
         self.storage = as_storage(storage)
         self.retrieval = as_retrieval(retrieval)
-        self.draws = whole(draws, "draws", 1)
+        self.draws = as_int(draws, "draws", 1)
         self.steps = 0
         self._randoms: dict[str, Random] = {}
         self._unscored = getattr(self.retrieval, "scored", None) is False
@@ -91,8 +91,8 @@ class Memory:
     def draw(self, n: int, *, channel: int = 0, score: Score | None = None) -> Draw:
         """At most n stored examples, none twice; empty when the memory is empty or n is 0."""
         if type(n) is not int or n < 0:
-            n = whole(n, "the replay size", 0)
-        if (type(channel) is not int or channel) and whole(channel, "channel", 0) >= self.draws:
+            n = as_int(n, "the replay size", 0)
+        if (type(channel) is not int or channel) and as_int(channel, "channel", 0) >= self.draws:
             raise ValueError(f"channel must be 0 to {self.draws - 1}, got {channel!r}")
         if score is not None and self._unscored:
             raise ValueError(f"{self.retrieval_spec!r} does not choose by a score: call draw(n) without one")
@@ -107,7 +107,7 @@ class Memory:
 
         A slot may be given twice in one batch: the later example is the one that stays.
         """
-        return np.array(self._store.place(_labels(labels), self._index), np.int64)
+        return np.array(self._store.assign(_labels(labels), self._index), np.int64)
 
     @property
     def storage_spec(self) -> str:
@@ -178,7 +178,7 @@ class Memory:
         self.__dict__ = other.__dict__
 
     def _load(self, state: dict[str, Any]) -> None:
-        self.steps = whole(state["steps"], "the state's steps", 0)
+        self.steps = as_int(state["steps"], "the state's steps", 0)
         self._index.load_state_dict(state["index"])
         self._store.load_state_dict(original(state["store"]))
         for channel, saved in zip(self._channels, state["channels"], strict=True):
@@ -204,5 +204,5 @@ def _labels(labels: ArrayLike) -> list[int]:
         values: list[int] = array.tolist()
         if not values or (min(values) >= 0 and array.dtype.kind == "i"):
             return values
-    checked: list[int] = whole_row(array, "labels").tolist()
+    checked: list[int] = as_ints(array, "labels").tolist()
     return checked

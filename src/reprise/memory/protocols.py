@@ -1,6 +1,6 @@
 """What a storage, a schedule and a retrieval must be able to do: write your own against these.
 
-The easiest way is to derive from `reprise.specs.Policy`, which supplies `fresh`, repr, equality and spec. A
+The easiest way is to derive from `reprise.core.registry.Policy`, which supplies `fresh`, repr, equality and spec. A
 policy has two lives. As an *object* it is its constructor arguments. Put into a memory, a fresh copy of it is
 *started* with random streams of its own, and from then on has a state, which `state_dict` gives as plain
 numbers, strings, lists, dicts and NumPy arrays, and `load_state_dict` takes back. Random streams are saved by
@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
+from reprise.core.rng import Random
 from reprise.memory.index import Index
-from reprise.rng import Random
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -31,7 +31,7 @@ class Storage(Protocol):
     def start(self, source: Source) -> None:
         """Begin with an empty memory; `source("storage")` is the random stream for what is kept."""
 
-    def place(self, labels: list[int], index: Index) -> list[int]:
+    def assign(self, labels: list[int], index: Index) -> list[int]:
         """Give each example a slot, in order: `index.put(slot, label)` if it is kept. Return the slots, −1 for none."""
 
     def state_dict(self) -> dict[str, Any]: ...

@@ -7,9 +7,9 @@ from typing import Any
 import reprise.memory.retrieval
 import reprise.memory.schedule
 import reprise.memory.storage  # noqa: F401  (importing them registers their policies)
+from reprise.core.registry import parse
 from reprise.memory.protocols import Retrieval, Schedule, Storage, checked, lacking
 from reprise.memory.retrieval.scheduled import Scheduled
-from reprise.specs import parse
 
 
 def as_storage(policy: str | Storage) -> Storage:

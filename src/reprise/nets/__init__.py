@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from reprise.nets.build import build
-from reprise.nets.checkpoint import Fit, load_checkpoint
 from reprise.nets.heads import HEADS, CosineHead, LinearHead, make_head
 from reprise.nets.network import Network
+from reprise.nets.pretrained import Fit, load_checkpoint
 from reprise.nets.resnet import ResNet18
 from reprise.nets.vit import TimmNetwork
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from reprise.core.rng import Random
 from reprise.nets.heads import CosineHead
 from reprise.nets.network import Network
 from reprise.nets.resnet import ResNet18
 from reprise.nets.vit import TimmNetwork
-from reprise.rng import Random
 
 
 def build(

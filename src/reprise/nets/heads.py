@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from reprise.specs import whole
+from reprise.core.arguments import as_int
 
 
 class CosineHead(nn.Module):
@@ -46,4 +46,4 @@ def make_head(kind: str, features: int, classes: int) -> CosineHead | LinearHead
     """The head of this name: 'cosine' or 'linear'."""
     if kind not in HEADS:
         raise ValueError(f"a head is one of {', '.join(HEADS)}, got {kind!r}")
-    return HEADS[kind](features, whole(classes, "the number of classes", 1))
+    return HEADS[kind](features, as_int(classes, "the number of classes", 1))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from reprise.core.arguments import as_int
 from reprise.nets.heads import make_head
 from reprise.nets.network import Network
-from reprise.specs import whole
 
 
 def _conv3x3(inputs: int, outputs: int, stride: int = 1) -> nn.Conv2d:
@@ -67,8 +67,8 @@ class ResNet18(Network):
 
     def __init__(self, classes: int, head: str = "cosine", width: int = 64, channels: int = 3) -> None:
         super().__init__()
-        width = whole(width, "width", 1)
-        self.conv1 = _conv3x3(whole(channels, "channels", 1), width)
+        width = as_int(width, "width", 1)
+        self.conv1 = _conv3x3(as_int(channels, "channels", 1), width)
         self.bn1 = nn.BatchNorm2d(width)
         self.layer1 = _layer(width, width, 1)
         self.layer2 = _layer(width, 2 * width, 2)

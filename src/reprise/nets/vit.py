@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from reprise.extras import not_installed
+from reprise.core.extras import not_installed
+from reprise.core.rng import Random
 from reprise.nets.heads import make_head
 from reprise.nets.network import Network
-from reprise.rng import Random
 
 
 def import_timm(name: str) -> Any:

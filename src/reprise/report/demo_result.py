@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reprise.audit import Audit
-from reprise.files import Record
+from reprise.core.files import Record
 from reprise.memory import Scheduled, as_retrieval
 from reprise.report.stats import Paired, paired
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Any, TypeVar
 
-from reprise.extras import not_installed
+from reprise.core.extras import not_installed
 
 Key = TypeVar("Key", bound=Hashable)
 

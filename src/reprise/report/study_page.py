@@ -29,7 +29,7 @@ def page(comparison: Comparison) -> str:
 <body>
 <main>
 <header>
-<p class="sub">Study <b>{escape(study.name)}</b>: {escape(study.fills)}</p>
+<p class="sub">Study <b>{escape(study.name)}</b>: {escape(study.table)}</p>
 <h1>{title}</h1>
 <p>{escape(study.about)}</p>
 <p class="verdict {state}">{escape(comparison.verdict)}.</p>

@@ -11,7 +11,7 @@ from typing import Any
 from reprise.audit import KEYS
 from reprise.lab.campaign import Campaign
 from reprise.lab.records import Record
-from reprise.lab.study import Setting
+from reprise.lab.study import Cell
 from reprise.studies.compare import LIMIT, Comparison, Figure, rules
 
 HEADS = {
@@ -67,7 +67,7 @@ def commands(campaign: Campaign) -> list[str]:
 
 
 def rows(comparison: Comparison) -> Iterator[tuple[str, str, dict[str, Figure]]]:
-    """Setting, arm and figures by key, in the order of the study."""
+    """Cell, arm and figures by key, in the order of the study."""
     found: dict[tuple[str, str], dict[str, Figure]] = {}
     for figure in comparison.figures:
         found.setdefault((figure.setting, figure.arm), {})[figure.key] = figure
@@ -82,7 +82,7 @@ def markdown(comparison: Comparison) -> str:
     second = "sd" if campaign.small else "the paper's"
     third = "" if campaign.small else ", difference in standard errors"
     lines = [f"# Study `{study.name}`", "", "```", *commands(campaign), "```", ""]
-    lines += [f"Fills {study.fills}. {study.about}", "", f"**{comparison.verdict}.**", ""]
+    lines += [f"Fills {study.table}. {study.about}", "", f"**{comparison.verdict}.**", ""]
     lines += [f"Each cell: ours ({second}){third}.", ""]
     lines += _md_row(["setting", "retrieval", *map(head, keys)])
     lines += _md_row(["---", "---", *["---:"] * len(keys)])
@@ -196,7 +196,7 @@ def as_json(comparison: Comparison, records: Sequence[Record]) -> list[dict[str,
 
 
 def _object(
-    campaign: Campaign, setting: Setting, arm: str, audits: dict[Any, dict[str, Any]], compared: list[Figure]
+    campaign: Campaign, setting: Cell, arm: str, audits: dict[Any, dict[str, Any]], compared: list[Figure]
 ) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "study": campaign.study.name,

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from reprise.rng import Random, check_seed
+from reprise.core.rng import Random, check_seed
 
 from .longtail import kept_counts
 from .options import StreamOptions

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from reprise.rng import Random
+from reprise.core.rng import Random
 
 _TASK_STRIDE = 1009  # the paper seeds a task's ranks with the run's seed plus 1009 times the task
 

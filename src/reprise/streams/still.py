@@ -7,14 +7,14 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from reprise.specs import whole
+from reprise.core.arguments import as_int
 
 
 class StillStream:
     """`steps` empty batches."""
 
     def __init__(self, steps: int) -> None:
-        self.steps = whole(steps, "steps", 0)
+        self.steps = as_int(steps, "steps", 0)
         self.name = f"still-{self.steps}"
         self.labels: NDArray[np.int64] = np.empty(0, np.int64)
         self.boundaries: NDArray[np.int64] = np.array([self.steps], np.int64)

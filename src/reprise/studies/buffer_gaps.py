@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from reprise.lab.study import Column, Setting, Study
+from reprise.lab.study import Cell, Column, Study
 
 
-def _buffer(size: int, stream: str) -> Setting:
-    return Setting(f"buffer={size}", stream=stream, buffer=size)
+def _buffer(size: int, stream: str) -> Cell:
+    return Cell(f"buffer={size}", stream=stream, buffer=size)
 
 
 STUDY = Study(
     name="buffer-gaps",
-    fills="the label-only columns of the buffer table: deactivations and gaps",
+    table="the label-only columns of the buffer table: deactivations and gaps",
     about=(
         "CIFAR-100 LT10 through reservoirs of 200 to 5,120 examples. Both arms hold the same memory at every step, "
         "so deactivations are one figure for both and stand in the row of iid."

@@ -10,7 +10,7 @@ from statistics import fmean, stdev
 
 from reprise.lab.campaign import Campaign
 from reprise.lab.records import Record
-from reprise.lab.study import Beside, Column, Setting
+from reprise.lab.study import Cell, Column, TheoryFigure
 from reprise.studies.paper_figures import Printed, paper_figures
 
 LIMIT = 3  # standard errors
@@ -129,7 +129,7 @@ class _Runs:
         self.campaign = campaign
         self.audits = {run: record["audit"] for run, record in zip(campaign.runs, records, strict=True)}
 
-    def values(self, setting: Setting, arm: str, key: str) -> list[float]:
+    def values(self, setting: Cell, arm: str, key: str) -> list[float]:
         seeds = range(max(self.campaign.seeds, self.campaign.error_seeds))
         if "/" in arm:
             above, below = (self.values(setting, one, key) for one in arm.split("/"))
@@ -142,7 +142,7 @@ class _Runs:
             )
         return values
 
-    def figure(self, setting: Setting, arm: str, key: str, paper: str | None) -> Figure:
+    def figure(self, setting: Cell, arm: str, key: str, paper: str | None) -> Figure:
         values = self.values(setting, arm, key)
         seeds, error_seeds = self.campaign.seeds, self.campaign.error_seeds
         sd = stdev(values[:error_seeds])
@@ -152,7 +152,7 @@ class _Runs:
         )
 
 
-def _compared(runs: _Runs, setting: Setting, arm: str, column: Column, printed: Printed) -> Figure:
+def _compared(runs: _Runs, setting: Cell, arm: str, column: Column, printed: Printed) -> Figure:
     figure = runs.figure(setting, arm, column.key, printed.get((setting.name, arm, column.key)))
     if figure.paper is None:
         return figure
@@ -177,7 +177,7 @@ def _judged(figure: Figure, rule: str, within: bool) -> Figure:
     return replace(figure, rule=rule, within=within)
 
 
-def _stated(runs: _Runs, setting: Setting, one: Beside, printed: Printed) -> Figure:
+def _stated(runs: _Runs, setting: Cell, one: TheoryFigure, printed: Printed) -> Figure:
     figure = runs.figure(setting, one.arm, one.key, printed.get((setting.name, one.arm, one.key)))
     return replace(figure, theory=one.theory(setting), theory_name=one.theory_name)
 

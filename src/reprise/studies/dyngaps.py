@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from reprise.lab.study import Column, Setting, Study
+from reprise.lab.study import Cell, Column, Study
 
 STUDY = Study(
     name="dyngaps",
-    fills="the table of online rehearsal gaps, broken bounds and departures",
+    table="the table of online rehearsal gaps, broken bounds and departures",
     about=(
         "Ten tasks arrive once, 32 examples a step, into a reservoir of 5,120; 8 examples are replayed a step. "
         "A violation is a gap above the churn bound of its own interval; a deactivation is a class that leaves memory."
     ),
-    settings=tuple(Setting(name, stream=name) for name in ("cifar100-lt10", "tinyimagenet-lt10", "tinyimagenet-lt100")),
-    small=(Setting("glyphs-lt10", stream="glyphs-lt10", buffer=512),),
+    settings=tuple(Cell(name, stream=name) for name in ("cifar100-lt10", "tinyimagenet-lt10", "tinyimagenet-lt100")),
+    small=(Cell("glyphs-lt10", stream="glyphs-lt10", buffer=512),),
     arms=("iid", "fixed", "rpr"),
     columns=(
         Column("mean"),

@@ -6,43 +6,43 @@ from math import log
 
 from reprise.audit import theory
 from reprise.lab.audits import PER_CLASS
-from reprise.lab.study import Beside, Column, Setting, Study
+from reprise.lab.study import Cell, Column, Study, TheoryFigure
 
 
-def _still(classes: int, replay: int, steps: int = 3000) -> Setting:
+def _still(classes: int, replay: int, steps: int = 3000) -> Cell:
     name = f"C={classes} b={replay}"
-    return Setting(name, classes=classes, steps=steps, buffer=PER_CLASS * classes, replay=replay)
+    return Cell(name, classes=classes, steps=steps, buffer=PER_CLASS * classes, replay=replay)
 
 
-def _sizes(setting: Setting) -> tuple[int, int, int]:
+def _sizes(setting: Cell) -> tuple[int, int, int]:
     assert setting.classes is not None
     assert setting.steps is not None
     return setting.classes, setting.replay, setting.steps
 
 
-def _bound(setting: Setting) -> int:
+def _bound(setting: Cell) -> int:
     classes, replay, _ = _sizes(setting)
     return theory.fixed_set_bound(classes, replay)
 
 
-def _scale(setting: Setting) -> float:
+def _scale(setting: Cell) -> float:
     return theory.extreme_value_scale(*_sizes(setting))
 
 
-def _uniform_scale(setting: Setting) -> float:
+def _uniform_scale(setting: Cell) -> float:
     classes, replay, steps = _sizes(setting)
     visited = theory.uniform_inclusion(classes, setting.buffer // classes, replay)
     return log(steps * classes * visited) / log(1 / (1 - visited))
 
 
-def _spread(setting: Setting) -> float:
+def _spread(setting: Cell) -> float:
     classes, replay, _ = _sizes(setting)
     return theory.sd_ratio(classes, replay)
 
 
 STUDY = Study(
     name="gaps",
-    fills="the table of rehearsal gaps on a fixed balanced memory",
+    table="the table of rehearsal gaps on a fixed balanced memory",
     about=(
         f"A memory of {PER_CLASS} examples of each class stands still for 3,000 steps. "
         "Gaps are the steps between two successive replays of a class."
@@ -52,9 +52,9 @@ STUDY = Study(
     arms=("uniform", "iid", "rpr"),
     columns=(Column("mean"), Column("p50"), Column("p95"), Column("p99"), Column("max", arms=("rpr",), bound=_bound)),
     beside=(
-        Beside("max", "uniform", _uniform_scale, "extreme-value scale"),
-        Beside("max", "iid", _scale, "extreme-value scale"),
-        Beside("gap_sd", "iid/rpr", _spread, "in an endless run"),
+        TheoryFigure("max", "uniform", _uniform_scale, "extreme-value scale"),
+        TheoryFigure("max", "iid", _scale, "extreme-value scale"),
+        TheoryFigure("gap_sd", "iid/rpr", _spread, "in an endless run"),
     ),
     paper_runs=1,
     notes=(

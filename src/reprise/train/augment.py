@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from reprise.rng import Random
+from reprise.core.rng import Random
 
 AUGMENTS = ("crop+flip", "crop", "none")
 PAD = 4

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reprise.files import Damaged, OtherFormat, Record, read_json, sealed, sync_folder, unsealed
+from reprise.core.files import Damaged, OtherFormat, Record, read_json, sealed, sync_folder, unsealed
 from reprise.train.errors import TrainingFailed
 from reprise.train.rounding import differences, rounding
 from reprise.train.run import Run, other_images

@@ -10,14 +10,14 @@ from typing import Any
 
 import torch
 
-from reprise.files import digest
-from reprise.learners import Learner, Setting, find_learner, hyperparameters, make_learner
+from reprise.core.arguments import as_float, as_int
+from reprise.core.files import digest
+from reprise.core.rng import check_seed
+from reprise.learners import Learner, LearnerContext, find_learner, hyperparameters, make_learner
 from reprise.learners.learner import PASSES
 from reprise.memory import Memory, as_retrieval
 from reprise.nets.heads import HEADS
 from reprise.nets.resnet import ResNet18
-from reprise.rng import check_seed
-from reprise.specs import number, whole
 from reprise.streams.options import Order, StreamOptions
 from reprise.train.augment import AUGMENTS
 from reprise.train.scoring import MODES, VIRTUAL_LOSSES
@@ -178,7 +178,7 @@ def _try_learner(name: str, hyper: tuple[tuple[str, Any], ...]) -> None:
     """Make the learner around a network of no size, so that a wrong hyper-parameter is found before images are read."""
     with torch.device("meta"):
         net = ResNet18(2, "cosine", 1)
-    make_learner(name, net, Setting(2, 1), **dict(hyper))
+    make_learner(name, net, LearnerContext(2, 1), **dict(hyper))
 
 
 def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -186,8 +186,8 @@ def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
     plain: dict[str, Any] = {"seed": check_seed(settings["seed"])}
     for name, least in _WHOLE.items():
         if settings[name] is not None:
-            plain[name] = whole(settings[name], name.replace("_", " "), least)
+            plain[name] = as_int(settings[name], name.replace("_", " "), least)
     for name in _REAL:
         if settings[name] is not None:
-            plain[name] = number(settings[name], name)
+            plain[name] = as_float(settings[name], name)
     return plain

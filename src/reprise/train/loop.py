@@ -17,7 +17,7 @@ _LOOK_EVERY = {"cpu": 1, "cuda": 100}  # steps between looks at the loss: on a G
 
 
 @dataclass(frozen=True)
-class Trained:
+class StepResult:
     """One step, done. Reading `loss` waits for the device."""
 
     step: int
@@ -33,7 +33,7 @@ class Trained:
         return float(self.loss_value)
 
 
-def steps(run: Run) -> Iterator[Trained]:
+def steps(run: Run) -> Iterator[StepResult]:
     """Train the run from where it stands, one step at a time.
 
     Between two steps the run is whole: it can be saved, and resumed elsewhere.
@@ -49,7 +49,7 @@ def steps(run: Run) -> Iterator[Trained]:
             loss.backward()
         optimizer.step()
 
-        logits = run.ranks.whole(logits.detach(), len(step.ids))
+        logits = run.ranks.gather(logits.detach(), len(step.ids))
         learner.after(step, logits)
         feed.close(step)  # now the incoming batch is stored
         run.readout.update(run.net, len(step.ids))
@@ -65,7 +65,7 @@ def steps(run: Run) -> Iterator[Trained]:
         if run.step in run.due:
             check_weights(run)
             evaluations = run.evaluate()
-        yield Trained(run.step, len(step.ids), value, evaluations)
+        yield StepResult(run.step, len(step.ids), value, evaluations)
 
 
 def check_loss(run: Run) -> None:

@@ -46,7 +46,7 @@ class Ranks:
             return slice(0, 1), torch.zeros(1, device=device)
         return slice(self.rank, None, self.world), torch.full((mine,), self.world / count, device=device)
 
-    def whole(self, rows: Tensor, count: int) -> Tensor:
+    def gather(self, rows: Tensor, count: int) -> Tensor:
         """The rows of all parts in the order of the batch of `count`."""
         if self.world == 1:
             return rows

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from reprise import __version__
-from reprise.files import Damaged, OtherFormat, Record, read_json, sealed, unsealed, write_json
+from reprise.core.files import Damaged, OtherFormat, Record, read_json, sealed, unsealed, write_json
 from reprise.streams import LabelStream
 from reprise.tape import Tape
 from reprise.train.config import TrainRun
@@ -27,7 +27,7 @@ FORMAT = "reprise-record/2"
 
 
 @dataclass(frozen=True)
-class Finished:
+class RunResult:
     """What a finished run leaves, whoever ran it."""
 
     config: TrainRun
@@ -43,7 +43,7 @@ class Finished:
     audit: dict[str, Any] | None = None  # of the tape, if it is known already
 
     @classmethod
-    def of(cls, run: Run) -> Finished:
+    def of(cls, run: Run) -> RunResult:
         """What this run leaves."""
         cuda = run.device.type == "cuda"
         return cls(
@@ -60,9 +60,9 @@ class Finished:
         )
 
 
-def make_record(run: Run | Finished, timings: dict[str, float]) -> Record:
+def make_record(run: Run | RunResult, timings: dict[str, float]) -> Record:
     """The record of a finished run. All but `provenance` and `timings` is the same whenever the run is repeated."""
-    done = Finished.of(run) if isinstance(run, Run) else run
+    done = RunResult.of(run) if isinstance(run, Run) else run
     stream, one = done.stream, done.evaluations["ema"]
     sizes = np.diff(stream.offsets)
     record: Record = {
@@ -101,7 +101,7 @@ def make_record(run: Run | Finished, timings: dict[str, float]) -> Record:
     return sealed(record)
 
 
-def _provenance(done: Finished) -> dict[str, Any]:
+def _provenance(done: RunResult) -> dict[str, Any]:
     """How, by what and on what a run was made."""
     return {
         "command": [_program(), *sys.argv[1:]],
@@ -130,7 +130,7 @@ def _plain(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
 
 
-def _diagnostics(done: Finished) -> dict[str, Any]:
+def _diagnostics(done: RunResult) -> dict[str, Any]:
     if done.biases is None:
         return {}
     return {"bias_displacement": bias_displacement(done.tape, done.biases.astype(np.float64)).to_dict()}

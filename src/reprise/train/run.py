@@ -16,20 +16,20 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from reprise import data, nets
+from reprise.core.files import digest
+from reprise.core.rng import Random
 from reprise.data import ImageSet
-from reprise.files import digest
-from reprise.learners import Learner, Setting, Step, find_learner, make_learner
-from reprise.rng import Random
+from reprise.learners import Learner, LearnerContext, Step, find_learner, make_learner
 from reprise.streams import LabelStream, from_labels, label_stream
 from reprise.streams.datasets import DATASETS, tail_name
 from reprise.tape import plan
+from reprise.train.average import Readout
 from reprise.train.config import TrainRun
 from reprise.train.evaluate import arithmetic, correct_per_class, forward_precision
 from reprise.train.feed import Feed, LiveFeed, TapeFeed
 from reprise.train.metrics import Evaluations
 from reprise.train.pixels import Pixels
 from reprise.train.ranks import Ranks
-from reprise.train.readout import Readout
 from reprise.train.scoring import interference
 
 READOUTS = ("ema", "live")
@@ -174,7 +174,7 @@ class Run:
         self.test = self.pixels if config.validation else Pixels(images.test, self.device)
         self.stream = make_stream(config, images.train.labels)
         self.classes = len(images.train.classes)
-        setting = Setting(self.classes, len(images.train), config.seed, config.passes)
+        setting = LearnerContext(self.classes, len(images.train), config.seed, config.passes)
         net = make_network(config, self.classes).to(self.device)
         if self.device.type == "cuda":
             net = net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]

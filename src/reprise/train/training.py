@@ -12,17 +12,17 @@ from pathlib import Path
 
 import torch
 
-from reprise.files import FolderBusy, Record, sole_use, write_whole
-from reprise.specs import whole
+from reprise.core.arguments import as_int
+from reprise.core.files import FolderBusy, Record, sole_use, write_atomic
 from reprise.train import checkpoint
 from reprise.train.config import TrainRun
 from reprise.train.errors import TrainingFailed
-from reprise.train.loop import Trained, check_loss, check_weights, steps
+from reprise.train.loop import StepResult, check_loss, check_weights, steps
 from reprise.train.ranks import Ranks
 from reprise.train.record import make_record, read_record, write_record
 from reprise.train.run import Images, Run
 
-Watch = Callable[[Run, Trained], None]
+Watch = Callable[[Run, StepResult], None]
 RESULTS = ("tape.safetensors", "ema.safetensors", "live.safetensors", "record.json")
 """What a finished run leaves in its folder."""
 
@@ -54,7 +54,7 @@ def train(
             ...
         record = make_record(run, timings={})
     """
-    whole(checkpoint_every, "checkpoint every", 0)
+    as_int(checkpoint_every, "checkpoint every", 0)
     warn = warn or partial(warnings.warn, stacklevel=3)
     folder = None if out is None else Path(out)
     given = cache(lambda: images or Images.load(config, data))
@@ -124,7 +124,7 @@ def _begin(run: Run, folder: Path, resume: bool, warn: Callable[[str], None] | N
         raise ValueError(f"{folder} holds checkpoints of a run that was begun: --resume goes on with it")
 
 
-def _steps(run: Run) -> Iterator[Trained]:
+def _steps(run: Run) -> Iterator[StepResult]:
     """The steps of a run whose description has been found good: what is wrong from here on is a failure of the run."""
     try:
         yield from steps(run)
@@ -169,6 +169,6 @@ def _keep(run: Run, folder: Path) -> None:
         for name, net in (("ema", run.readout.net), ("live", run.net)):
             weights = {net.published(key): value.contiguous() for key, value in net.state_dict().items()}
             content = save(weights)
-            write_whole(folder / f"{name}.safetensors", lambda file, content=content: file.write(content))  # type: ignore[misc]
+            write_atomic(folder / f"{name}.safetensors", lambda file, content=content: file.write(content))  # type: ignore[misc]
     except OSError as error:
         raise TrainingFailed(f"the results cannot be written to {folder}: {error.strerror}") from error

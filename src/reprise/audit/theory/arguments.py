@@ -7,12 +7,12 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from reprise.specs import whole
+from reprise.core.arguments import as_int
 
 
 def classes_and_slots(C: object, b: object) -> tuple[int, int]:
     """Return the number of classes and of replay slots a step as ints of at least one."""
-    return whole(C, "C (classes)", 1), whole(b, "b (replay size)", 1)
+    return as_int(C, "C (classes)", 1), as_int(b, "b (replay size)", 1)
 
 
 def decimal(name: str, value: object) -> Fraction:

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from reprise.audit.theory.arguments import classes_and_slots, gap_lengths
 from reprise.audit.theory.limits import deadline_cap, fixed_set_bound
-from reprise.specs import whole
+from reprise.core.arguments import as_int
 
 Floats = NDArray[np.float64]
 
@@ -178,7 +178,7 @@ def pair_frequency(C: int, b: int) -> float:
     >>> round(pair_frequency(100, 8), 6)
     0.005657
     """
-    C, b = whole(C, "C (classes)", 2), whole(b, "b (replay size)", 1)
+    C, b = as_int(C, "C (classes)", 2), as_int(b, "b (replay size)", 1)
     return 1.0 if b >= C else b * (b - 1) / (C * (C - 1))
 
 
@@ -192,7 +192,7 @@ def uniform_inclusion(C: int, per_class: int, b: int) -> float:
     0.07731
     """
     C, b = classes_and_slots(C, b)
-    per_class = whole(per_class, "per_class (examples of a class)", 1)
+    per_class = as_int(per_class, "per_class (examples of a class)", 1)
     others, total = (C - 1) * per_class, C * per_class
     missed = 1.0
     for drawn in range(min(b, others + 1)):

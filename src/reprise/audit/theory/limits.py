@@ -11,7 +11,7 @@ from math import ceil, log
 from math import floor as round_down
 
 from reprise.audit.theory.arguments import classes_and_slots, decimal
-from reprise.specs import whole
+from reprise.core.arguments import as_int
 
 
 def floor(C: int, b: int) -> int:
@@ -50,7 +50,7 @@ def churn_bound(C_max: int, I: int, b: int) -> int:  # noqa: E741 - the paper's 
     (25, 27)
     """
     C_max, b = classes_and_slots(C_max, b)
-    return -(-(2 * C_max - 1 + whole(I, "I (insertions)", 0)) // b)
+    return -(-(2 * C_max - 1 + as_int(I, "I (insertions)", 0)) // b)
 
 
 def first_bound(C_max: int, I: int, b: int) -> int:  # noqa: E741 - the paper's letter
@@ -66,7 +66,7 @@ def first_bound(C_max: int, I: int, b: int) -> int:  # noqa: E741 - the paper's 
     (13, 14)
     """
     C_max, b = classes_and_slots(C_max, b)
-    return -(-(C_max + whole(I, "I (insertions)", 0)) // b)
+    return -(-(C_max + as_int(I, "I (insertions)", 0)) // b)
 
 
 def extreme_value_scale(C: int, b: int, steps: int) -> float:
@@ -79,7 +79,7 @@ def extreme_value_scale(C: int, b: int, steps: int) -> float:
     [121, 30, 247, 66]
     """
     C, b = classes_and_slots(C, b)
-    gaps = whole(steps, "steps", 1) * b
+    gaps = as_int(steps, "steps", 1) * b
     return 1.0 if b >= C else log(gaps) / log(C / (C - b))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from reprise.rng import Random
+from reprise.core.rng import Random
 
 from .drawings import DRAWINGS
 from .render import SIDE, WORDS, render

@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from reprise.rng import Random
+from reprise.core.rng import Random
 
 _STROKES = """
 scopx / psjcfr / vnt ky vi / lhd jtd / tdby ny / ipvx / rlaiw / etjq ac / bies vbh / msjulf /

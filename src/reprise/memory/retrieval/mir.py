@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from reprise.core.arguments import as_int
+from reprise.core.registry import Policy, register
 from reprise.memory.index import Index
 from reprise.memory.protocols import Score, Source
-from reprise.specs import Policy, register, whole
 
 
 @register("retrieval", "mir", argument=int)
@@ -22,7 +23,7 @@ class MaximallyInterfered(Policy):
     scored = True  # so no tape can be planned
 
     def __init__(self, candidates: int) -> None:
-        self.candidates = whole(candidates, "the N of 'mir:N'", 1)
+        self.candidates = as_int(candidates, "the N of 'mir:N'", 1)
 
     def start(self, source: Source, index: Index) -> None:
         self.random = source("example choice")

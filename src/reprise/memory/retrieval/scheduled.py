@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from reprise.core.registry import Policy
 from reprise.memory.index import Index
 from reprise.memory.protocols import Schedule, Score, Source, checked, fresh
-from reprise.memory.retrieval.examples import AnyExample, ExamplePass
-from reprise.specs import Policy
+from reprise.memory.retrieval.example_choice import AnyExample, ExamplePass
 
 
 class Scheduled(Policy):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from reprise.core.registry import Policy, register
 from reprise.memory.index import Index
 from reprise.memory.protocols import Score, Source
-from reprise.specs import Policy, register
 
 
 @register("retrieval", "uniform")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from reprise.rng import Random
+from reprise.core.rng import Random
 
 
 class Blocks:

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Any
 
+from reprise.core.arguments import as_float
+from reprise.core.registry import Policy, register
+from reprise.core.rng import Random
 from reprise.memory.schedule.deck import rounds
 from reprise.memory.schedule.ring import Ring
-from reprise.rng import Random
-from reprise.specs import Policy, number, register
 
 
 @register("schedule", "deadline", argument=float, letter="S")
@@ -24,7 +25,7 @@ class Deadline(Policy):
     """
 
     def __init__(self, stretch: float) -> None:
-        self.stretch = number(stretch, "the S of 'deadline:S'")
+        self.stretch = as_float(stretch, "the S of 'deadline:S'")
         if self.stretch <= 1:
             raise ValueError(f"the S of 'deadline:S' must be above 1, got {self.stretch}")
         self._exact = Fraction(repr(self.stretch))  # 1.1 is to mean eleven tenths

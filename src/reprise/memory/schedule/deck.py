@@ -6,7 +6,7 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from reprise.rng import Random
+from reprise.core.rng import Random
 
 
 class Residents:

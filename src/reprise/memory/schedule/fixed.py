@@ -6,9 +6,9 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Any
 
+from reprise.core.registry import Policy, register
+from reprise.core.rng import Random
 from reprise.memory.schedule.deck import Residents
-from reprise.rng import Random
-from reprise.specs import Policy, register
 
 
 @register("schedule", "fixed")

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from reprise.core.arguments import as_int
+from reprise.core.registry import Policy, register
+from reprise.core.rng import Random
 from reprise.memory.schedule.blocks import Blocks
-from reprise.rng import Random
-from reprise.specs import Policy, register, whole
 
 
 @register("schedule", "frozen-iid", argument=int, letter="B", optional=True)
@@ -21,7 +22,7 @@ class FrozenIndependent(Policy):
     distinct = False  # a block with fewer classes than slots gives some of them twice
 
     def __init__(self, size: int | None = None) -> None:
-        self.size = None if size is None else whole(size, "the B of 'frozen-iid:B'", 1)
+        self.size = None if size is None else as_int(size, "the B of 'frozen-iid:B'", 1)
 
     def start(self, random: Random) -> None:
         self.random = random

@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from reprise.core.arguments import as_int
+from reprise.core.registry import Policy, register
+from reprise.core.rng import Random
 from reprise.memory.schedule.deck import Deck, Residents, rounds
 from reprise.memory.schedule.ring import Ring
-from reprise.rng import Random
-from reprise.specs import Policy, register, whole
 
 
 @register("schedule", "hybrid", argument=int, letter="S")
@@ -20,7 +21,7 @@ class HybridPass(Policy):
     """
 
     def __init__(self, slots: int) -> None:
-        self.slots = whole(slots, "the S of 'hybrid:S'", 1)
+        self.slots = as_int(slots, "the S of 'hybrid:S'", 1)
 
     def start(self, random: Random) -> None:
         self.random = random

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from reprise.core.registry import Policy, register
+from reprise.core.rng import Random
 from reprise.memory.schedule.deck import rounds
 from reprise.memory.schedule.ring import Ring
-from reprise.rng import Random
-from reprise.specs import Policy, register
 
 
 @register("schedule", "iid")

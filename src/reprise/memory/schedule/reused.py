@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from reprise.core.arguments import as_int
+from reprise.core.registry import Policy, register
+from reprise.core.rng import Random
 from reprise.memory.schedule.deck import Deck, Residents, rounds
-from reprise.rng import Random
-from reprise.specs import Policy, register, whole
 
 
 @register("schedule", "reused", argument=int, letter="K")
@@ -19,7 +20,7 @@ class ReusedPass(Policy):
     """
 
     def __init__(self, traversals: int) -> None:
-        self.traversals = whole(traversals, "the K of 'reused:K'", 1)
+        self.traversals = as_int(traversals, "the K of 'reused:K'", 1)
 
     def start(self, random: Random) -> None:
         self.random = random

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Sequence
 
-from reprise.rng import Random
+from reprise.core.rng import Random
 
 
 class Ring:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from reprise.core.registry import Policy, register
+from reprise.core.rng import Random
 from reprise.memory.schedule.deck import Deck, Residents, rounds
-from reprise.rng import Random
-from reprise.specs import Policy, register
 
 
 @register("schedule", "rpr")

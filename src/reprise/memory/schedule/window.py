@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
+from reprise.core.arguments import as_float
+from reprise.core.registry import Policy, register
+from reprise.core.rng import Random
 from reprise.memory.schedule.deck import Deck, Residents, rounds
-from reprise.rng import Random
-from reprise.specs import Policy, number, register
 
 
 @register("schedule", "window", argument=float, letter="W")
@@ -20,7 +21,7 @@ class WindowedPass(Policy):
     """
 
     def __init__(self, width: float) -> None:
-        self.width = number(width, "the W of 'window:W'")
+        self.width = as_float(width, "the W of 'window:W'")
         if not 0 < self.width <= 1:
             raise ValueError(f"the W of 'window:W' must be above 0 and at most 1, got {self.width}")
 

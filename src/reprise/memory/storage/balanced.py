@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from reprise.core.registry import Policy, register
 from reprise.memory.index import Index
 from reprise.memory.protocols import Source
+from reprise.memory.storage.draws import ReservoirDraws
 from reprise.memory.storage.levels import Levels, evict_largest
-from reprise.memory.storage.tickets import Tickets
-from reprise.specs import Policy, register
 
 
 @register("storage", "brs")
@@ -20,11 +20,11 @@ class BalancedReservoir(Policy):
     """
 
     def start(self, source: Source) -> None:
-        self.tickets = Tickets(source("storage"))
+        self.tickets = ReservoirDraws(source("storage"))
         self.eviction = source("eviction")
         self.levels = Levels()
 
-    def place(self, labels: list[int], index: Index) -> list[int]:
+    def assign(self, labels: list[int], index: Index) -> list[int]:
         put, add = index.put, self.levels.add
         fill = min(index.capacity - index.size, len(labels))
         slots = list(range(index.size, index.size + fill))

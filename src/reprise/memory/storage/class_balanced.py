@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from reprise.core.registry import Policy, register
 from reprise.memory.index import Index
 from reprise.memory.protocols import Source
 from reprise.memory.storage.levels import Levels, evict_largest
-from reprise.specs import Policy, register
 
 
 @register("storage", "cbrs")
@@ -28,7 +28,7 @@ class ClassBalancedReservoir(Policy):
         self.full: set[int] = set()
         self.top = 0  # the largest size for which full classes have been marked; 0 while the memory fills
 
-    def place(self, labels: list[int], index: Index) -> list[int]:
+    def assign(self, labels: list[int], index: Index) -> list[int]:
         slots = []
         seen, full, below, count = self.seen, self.full, self.random.below, self.levels.count
         for label in labels:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from reprise.core.registry import Policy, register
 from reprise.memory.index import Index
 from reprise.memory.protocols import Source
-from reprise.specs import Policy, register
 
 
 @register("storage", "fifo")
@@ -16,7 +16,7 @@ class Fifo(Policy):
     def start(self, source: Source) -> None:
         self.seen = 0
 
-    def place(self, labels: list[int], index: Index) -> list[int]:
+    def assign(self, labels: list[int], index: Index) -> list[int]:
         capacity = index.capacity
         slots = [turn % capacity for turn in range(self.seen, self.seen + len(labels))]
         index.put_all(slots, labels)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from reprise.core.rng import Random
 from reprise.memory.index import Index
-from reprise.rng import Random
 
 
 class Levels:

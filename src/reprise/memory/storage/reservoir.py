@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from reprise.core.registry import Policy, register
 from reprise.memory.index import Index
 from reprise.memory.protocols import Source
-from reprise.memory.storage.tickets import Tickets
-from reprise.specs import Policy, register
+from reprise.memory.storage.draws import ReservoirDraws
 
 
 @register("storage", "reservoir")
@@ -19,9 +19,9 @@ class Reservoir(Policy):
     """
 
     def start(self, source: Source) -> None:
-        self.tickets = Tickets(source("storage"))
+        self.tickets = ReservoirDraws(source("storage"))
 
-    def place(self, labels: list[int], index: Index) -> list[int]:
+    def assign(self, labels: list[int], index: Index) -> list[int]:
         fill = min(index.capacity - index.size, len(labels))
         slots = list(range(index.size, index.size + fill))
         self.tickets.skip(fill)

@@ -1,0 +1,134 @@
+"""How the networks of a lane are computed: ResNets together, up to their features; others one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from reprise import nets
+from reprise.fleet.engine.flat_state import Layout, aligned, shaped
+from reprise.fleet.engine.stack import Stack
+from reprise.nets.resnet import ResNet18
+
+
+class Body(Protocol):
+    """The networks of a lane's runs, up to where each run's own loss begins."""
+
+    @property
+    def networks(self) -> Sequence[nets.Network]:
+        """What the learners are given."""
+
+    gradient: Tensor  # runs × numbers
+    parts: dict[str, tuple[int, int]]  # of each parameter, where its gradient begins, and of how many parts it is a sum
+
+    def changed(self) -> None:
+        """Weights have changed."""
+
+    def forward(self, x: Tensor) -> None:
+        """Take all runs' images, runs × places × height × width × 3, before the losses are computed."""
+
+    def wanted(self, run: int) -> Sequence[Tensor]:
+        """What a run's loss is to be differentiated by."""
+
+    def take(self, run: int, gradients: Sequence[Tensor]) -> None:
+        """Take these gradients."""
+
+    def backward(self) -> None:
+        """Fill the rest of `gradient`, after all runs' losses."""
+
+
+class Separate:
+    """Networks of any kind without BatchNorm, each computed by itself."""
+
+    def __init__(self, networks: Sequence[nets.Network], layout: Layout) -> None:
+        self.networks = networks
+        self.parts, end = {}, 0
+        for name in layout.parameters:
+            self.parts[name] = end, 1
+            end += aligned(layout.places[name].size)
+        device = next(networks[0].parameters()).device
+        self.gradient = torch.zeros(len(networks), end, device=device)
+        self._wanted = [[net.get_parameter(name) for name in layout.parameters] for net in networks]
+        self._slots = [
+            _slots(row, self.parts, layout.parameters, own)
+            for row, own in zip(self.gradient, self._wanted, strict=True)
+        ]
+
+    def changed(self) -> None: ...
+
+    def forward(self, x: Tensor) -> None: ...
+
+    def wanted(self, run: int) -> Sequence[Tensor]:
+        return self._wanted[run]
+
+    def take(self, run: int, gradients: Sequence[Tensor]) -> None:
+        torch._foreach_copy_(self._slots[run], list(gradients))
+
+    def backward(self) -> None: ...
+
+
+class Stacked:
+    """ResNet-18s: their features are computed together, and every run's head and loss by itself."""
+
+    def __init__(
+        self, networks: Sequence[ResNet18], layout: Layout, rows: Tensor, copies: Tensor | None, counts: Tensor,
+        sizes: tuple[int, ...], image: tuple[int, int], precision: str,
+    ) -> None:  # fmt: skip
+        self.stack = Stack(networks[0], layout, rows, copies, counts, sizes, image, precision)
+        self.gradient, self.parts = self.stack.gradient, self.stack.parts
+        self.networks = [_Head(net) for net in networks]
+        names = [name for name in layout.parameters if name.startswith("fc.")]
+        self._own = [[net.get_parameter(name) for name in names] for net in networks]
+        self._slots = [_slots(row, self.parts, names, own) for row, own in zip(self.gradient, self._own, strict=True)]
+
+    def changed(self) -> None:
+        self.stack.turn()
+
+    def forward(self, x: Tensor) -> None:
+        with torch.no_grad():
+            features = self.stack.forward(x)
+        self.dfeatures = torch.empty_like(features)
+        for net, own in zip(self.networks, features, strict=True):
+            net.given = own.detach().requires_grad_()
+
+    def wanted(self, run: int) -> Sequence[Tensor]:
+        return [self.networks[run].given, *self._own[run]]
+
+    def take(self, run: int, gradients: Sequence[Tensor]) -> None:
+        first, *others = gradients
+        self.dfeatures[run].copy_(first)
+        torch._foreach_copy_(self._slots[run], others)
+
+    def backward(self) -> None:
+        with torch.no_grad():
+            self.stack.backward(self.dfeatures)
+
+
+class _Head(nets.Network):
+    """A network whose features are given: those of all its batches, one after the other."""
+
+    def __init__(self, net: ResNet18) -> None:
+        super().__init__()
+        self.fc = net.fc
+        self.given: Tensor
+
+    def features(self, x: Tensor) -> Tensor:
+        return self.given
+
+    def each(self, batches: list[Tensor]) -> list[Tensor]:
+        logits: Tensor = self.fc(self.given)
+        return list(torch.split(logits, [len(batch) for batch in batches]))
+
+    def published(self, name: str) -> str:
+        return name
+
+
+def _slots(
+    row: Tensor, parts: dict[str, tuple[int, int]], names: Sequence[str], like: Sequence[Tensor]
+) -> list[Tensor]:
+    """The places of gradients in a row, in the shapes of their parameters."""
+    starts = [parts[name][0] for name in names]
+    return [shaped(row[start : start + one.numel()], one) for start, one in zip(starts, like, strict=True)]

@@ -1,0 +1,363 @@
+"""A lane: some runs side by side, step by step, their step captured once as a CUDA graph and replayed.
+
+All that a step reads lies on the device: images, tapes, crops, and counters that the step itself moves on. So the host
+only says "again". When a run ends, the next one's tape and weights are copied into its places, and the graph is used
+as it is. Batches that are not full are padded, with weight 0 and out of BatchNorm's sight, so that every step of every
+run is the same graph.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from reprise import nets
+from reprise.fleet.engine import step_kernels
+from reprise.fleet.engine.bodies import Body, Separate, Stacked
+from reprise.fleet.engine.flat_state import Layout, aligned
+from reprise.fleet.engine.fused_eval import read_out
+from reprise.fleet.engine.launch import launch, rehearsal
+from reprise.fleet.planned import Planned
+from reprise.learners import Batch, LearnerContext, Step, make_learner
+from reprise.nets.resnet import ResNet18
+from reprise.train.augment import PAD
+from reprise.train.config import TrainRun
+from reprise.train.evaluate import arithmetic, forward_precision
+from reprise.train.pixels import Pixels
+
+_BLOCK = 1024
+_PIECE = 2048
+_TEST_BATCH = 1000
+
+
+class Lane:
+    """Places for `width` runs of a group whose runs differ in stream, tape and seed alone.
+
+    Without a GPU, where Triton's interpreter stands in for the kernels, steps are taken one by one.
+    """
+
+    def __init__(
+        self, config: TrainRun, pixels: Pixels, test: Pixels, classes: int, longest: int, tests: int, width: int = 1
+    ) -> None:
+        self.config = config
+        self.pixels, self.test = pixels, test
+        self.classes = classes
+        self.width = width
+        self.device = device = pixels.device
+        on_a_gpu = device.type == "cuda"
+        self.stream = torch.cuda.Stream(device) if on_a_gpu else None
+        self.branches = [torch.cuda.Stream(device) if on_a_gpu else None for _ in range(1, width)]
+        self.segments = 1 + (config.draws if config.replay else 0)
+        self.sizes = (config.batch, *[config.replay] * (self.segments - 1))
+        self.places = sum(self.sizes)
+        self.examples = len(pixels.labels)
+        self.longest = longest
+        self.graph: torch.cuda.CUDAGraph | None = None
+        if self.stream is not None:
+            self.stream.wait_stream(torch.cuda.current_stream(device))  # which may still be at the images
+        with torch.cuda.stream(self.stream):
+            self._allocate(tests)
+            self._build()
+            if self.stream is not None:
+                with _same_algorithms():
+                    self._capture(self.stream)
+        self.synchronize()
+
+    def _allocate(self, tests: int) -> None:
+        device, runs, places, batch = self.device, self.width, self.places, self.config.batch
+        height, width = self.pixels.images.shape[1:3]
+
+        def zeros(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+            return torch.zeros((runs, *shape), dtype=dtype, device=device)
+
+        longest = self.longest + 1  # the last place is for runs that have ended
+        self.ids = zeros(longest, places, dtype=torch.int32)
+        self.counts = zeros(longest, self.segments, dtype=torch.int32)
+        self.crops = zeros(longest, places, 3, dtype=torch.int8)
+        self.counter = zeros(dtype=torch.int64)
+        self.active = zeros(dtype=torch.int32)
+        dtype = torch.bfloat16 if self.config.precision == "bf16" else torch.float32
+        self.x = zeros(places, height, width, 3, dtype=dtype)
+        self.y, self.example = zeros(places, dtype=torch.int64), zeros(places, dtype=torch.int64)
+        self.keep, self.group = zeros(batch, dtype=torch.int64), zeros(batch, dtype=torch.int64)
+        self.weight = zeros(places)
+        self.real = zeros(self.segments, dtype=torch.int32)
+        self.seen = zeros(self.classes + 1, dtype=torch.bool)  # the last place is for what is not real
+        self.loss, self.logits = zeros(1), zeros(batch, self.classes)
+        self.losses, self.hits = zeros(longest), zeros(longest, dtype=torch.int64)
+        self.correct = zeros(tests, 2, self.classes, dtype=torch.int64)
+
+    def _build(self) -> None:
+        config, device = self.config, self.device
+        first = self._network()
+        self.nets = [first, *(copy.deepcopy(first) for _ in range(1, self.width))]
+        self.mean_nets = copy.deepcopy(self.nets)
+        self.layout = layout = Layout.of(self.nets[0])
+        self.rows = torch.zeros(self.width, layout.length, device=device)
+        self.mean_rows = torch.zeros_like(self.rows)
+        for mine, rows in ((self.nets, self.rows), (self.mean_nets, self.mean_rows)):
+            for net, row in zip(mine, rows, strict=True):
+                layout.attach(net, row)
+        self.copies: Tensor | None = None
+        self.body: Body
+        resnets = [net for net in self.nets if isinstance(net, ResNet18)]
+        if resnets:
+            if config.precision == "bf16":
+                self.copies = torch.empty_like(self.rows[:, : layout.copied], dtype=torch.bfloat16)
+            height, width = self.pixels.images.shape[1:3]
+            self.body = Stacked(
+                resnets, layout, self.rows, self.copies, self.real, self.sizes, (height, width), config.precision
+            )
+        else:
+            self.body = Separate(self.nets, layout)
+        # One id more than there are, for logits that nobody will ask for.
+        setting = LearnerContext(self.classes, self.examples + 1, config.seed, config.passes)
+        self.learners = [
+            make_learner(config.learner, net, setting, **config.hyper).to(device).train() for net in self.body.networks
+        ]
+        self.pieces = _pieces(layout, self.body, device)
+        has_bias = getattr(self.nets[0].fc, "bias", None) is not None
+        shape = self.width, self.longest + 2, self.classes
+        self.biases = torch.zeros(shape, device=device) if has_bias else None
+
+    def _network(self) -> nets.Network:
+        config = self.config
+        net = nets.build(config.backbone, classes=self.classes, head=config.head, width=config.width, seed=config.seed)
+        return net.to(self.device).to(memory_format=torch.channels_last).train()  # type: ignore[call-overload,no-any-return]
+
+    def _capture(self, stream: torch.cuda.Stream) -> None:
+        self.counts.fill_(1)
+        self.active.fill_(1)
+        with rehearsal():
+            self._step()
+            self.evaluate(0, 0, np.zeros(1, np.int64))
+        for _ in range(2):  # so that every choice is made before the capture
+            self._step()
+            self.counter.zero_()
+        stream.synchronize()
+        self.graph = torch.cuda.CUDAGraph()
+        # Other threads may use the device meanwhile, as long as they leave this stream alone.
+        with torch.cuda.graph(self.graph, stream=stream, capture_error_mode="thread_local"):
+            self._step()
+
+    def _step(self) -> None:
+        """One step of training of every run, wherever its counter stands."""
+        with arithmetic(self.config.precision):
+            self._fetch()
+            present = torch.zeros_like(self.seen).scatter_(1, self.group, True)
+            self.seen |= present
+            self.body.forward(self.x)
+            with self._apart():
+                for run, branch in enumerate([None, *self.branches]):
+                    with torch.cuda.stream(branch):
+                        self._differentiate(run, self._batches(run, present))
+            self.body.backward()
+        with torch.no_grad():
+            self._sgd_ema()
+            self._note()
+
+    @contextlib.contextmanager
+    def _apart(self) -> Iterator[None]:
+        """Within it, branches begin where the lane's stream stands, and behind it the stream waits for them."""
+        main = None if self.stream is None else torch.cuda.current_stream(self.device)
+        branches = [branch for branch in self.branches if branch is not None and main is not None]
+        for branch in branches:
+            branch.wait_stream(main)  # type: ignore[arg-type]
+        yield
+        for branch in branches:
+            main.wait_stream(branch)  # type: ignore[union-attr]
+
+    def _fetch(self) -> None:
+        pixels, config = self.pixels, self.config
+        height, width = pixels.images.shape[1:3]
+        grid = (self.places, -(-height * width * 3 // _BLOCK), self.width)
+        launch(
+            step_kernels.fetch, grid,
+            pixels.images, pixels.labels, self.ids, self.counts, self.crops, self.counter, self.active, pixels.shift,
+            pixels.scale, self.x, self.y, self.example, self.keep, self.group, self.weight, self.real,
+            self.ids.shape[1], height=height, width=width, places=self.places, incoming=config.batch,
+            replay=max(config.replay, 1), segments=self.segments, pad=PAD, nowhere=self.examples, classes=self.classes,
+            block=_BLOCK,
+        )  # fmt: skip
+
+    def _batches(self, run: int, present: Tensor) -> Step:
+        x = self.x[run].permute(0, 3, 1, 2)
+        whole = (x, self.y[run], self.example[run], self.weight[run])
+        parts = zip(*(torch.split(one, list(self.sizes)) for one in whole), strict=True)
+        incoming, *replay = (Batch(*part) for part in parts)
+        last = self.classes
+        return Step(0, incoming, tuple(replay), present[run, :last], self.seen[run, :last], self.keep[run])
+
+    def _differentiate(self, run: int, step: Step) -> None:
+        """A run's own loss, and what it asks of the network."""
+        learner = self.learners[run]
+        with forward_precision(self.config.precision, self.device):
+            loss, logits = learner(step)
+        self.body.take(run, torch.autograd.grad(loss, self.body.wanted(run)))
+        with torch.no_grad():
+            learner.after(step, logits.detach())
+            self.loss[run] = loss.detach()
+            self.logits[run] = logits.detach()
+
+    def _sgd_ema(self) -> None:
+        """SGD and the averaged read-out, over all weights of all runs at once."""
+        config, layout, length = self.config, self.layout, self.rows.shape[1]
+        copies = self.rows if self.copies is None else self.copies
+        launch(
+            step_kernels.sgd_ema, (len(self.pieces[0]), self.width),
+            self.rows, self.mean_rows, copies, self.body.gradient, *self.pieces, self.real, length, copies.shape[1],
+            self.body.gradient.shape[1], self.segments, config.lr, config.weight_decay, horizon=config.ema,
+            copied=0 if self.copies is None else layout.copied, block=_PIECE,
+        )  # fmt: skip
+        left = layout.length - layout.weights
+        if left:
+            launch(
+                step_kernels.average, (-(-left // _BLOCK), self.width),
+                self.rows, self.mean_rows, self.real, layout.weights, length, self.segments,
+                horizon=config.ema, block=_BLOCK,
+            )  # fmt: skip
+        self.body.changed()
+
+    def _note(self) -> None:
+        batch, at = self.config.batch, self.counter[:, None]
+        self.losses.scatter_(1, at, self.loss)
+        right = (self.logits.argmax(2) == self.y[:, :batch]) & (self.weight[:, :batch] > 0)
+        self.hits.scatter_(1, at, right.sum(1, keepdim=True))
+        torch.clamp(self.counter + self.active, max=self.longest, out=self.counter)  # beyond it there is no place
+        if self.biases is not None:
+            place = self.layout.places["fc.bias"]
+            now = self.rows[:, None, place.start : place.end]
+            self.biases.scatter_(1, self.counter[:, None, None].expand_as(now), now)
+
+    @torch.no_grad()
+    def begin(self, place: int, planned: Planned, weights: Tensor) -> None:
+        """Take a run: its tape, its crops, its initial weights. Nothing of the last one remains."""
+        with torch.cuda.stream(self.stream):
+            for mine, theirs in ((self.ids, planned.ids), (self.counts, planned.counts), (self.crops, planned.crops)):
+                mine[place, : len(theirs)].copy_(_sent(theirs, self.device), non_blocking=True)
+            self.counter[place] = 0
+            self.seen[place] = False
+            self.losses[place] = torch.nan
+            for name, buffer in self.learners[place].named_buffers():
+                if not name.startswith("net."):
+                    buffer.zero_()  # padding has weight 0, but no weight takes a NaN away
+            weights = weights if weights.is_cuda else _sent(weights.numpy(), self.device)
+            for rows in (self.rows, self.mean_rows):
+                rows[place].copy_(weights)
+            if self.copies is not None:
+                self.copies[place].copy_(self.rows[place, : self.layout.copied])
+            self.body.changed()
+            if self.biases is not None:
+                self.biases[place, 0] = self.nets[place].fc.bias.detach()  # type: ignore[operator]
+            self.active[place] = 1
+
+    def rest(self, place: int) -> None:
+        """From here on, leave this place as it is, until another run begins there."""
+        with torch.cuda.stream(self.stream):
+            self.active[place] = 0
+
+    def rewind(self) -> None:
+        """Have all places go on from the first step, as far as the tape is concerned."""
+        with torch.cuda.stream(self.stream):
+            self.counter.zero_()
+            self.active.fill_(1)
+
+    def advance(self, steps: int) -> None:
+        """Ask for so many steps more of every run; they are done when the device gets there."""
+        with torch.cuda.stream(self.stream):
+            for _ in range(steps):
+                if self.graph is None:
+                    self._step()
+                else:
+                    self.graph.replay()
+
+    def mark(self) -> Callable[[], bool]:
+        """A function that says whether the device has done what was asked for so far."""
+        event = torch.cuda.Event()
+        event.record(self.stream)
+        return event.query
+
+    def synchronize(self) -> None:
+        """Wait until all that was asked for is done."""
+        if self.stream is not None:
+            self.stream.synchronize()
+
+    @torch.no_grad()
+    def evaluate(self, place: int, number: int, chosen: NDArray[np.int64]) -> None:
+        """Test both read-outs of a run on these images, and keep the counts under `number`."""
+        config = self.config
+        batches = max(-(-len(chosen) // _TEST_BATCH), 1)
+        padded = np.zeros(batches * _TEST_BATCH, np.int64)  # every batch of one size: algorithms are chosen once
+        padded[: len(chosen)] = chosen
+        with torch.cuda.stream(self.stream), _same_algorithms(), arithmetic(config.precision):
+            ids = _sent(padded, self.device)
+            real = torch.arange(len(padded), device=self.device) < len(chosen)
+            labels = self.test.labels[ids]
+            for which, net in enumerate((self.mean_nets[place], self.nets[place])):
+                forward = read_out(net, config.precision) if isinstance(net, ResNet18) else _evaluated(net)
+                with forward_precision(config.precision, self.device):
+                    parts = [
+                        forward(self.test.normalised(self.test.gather(part))).argmax(1)
+                        for part in torch.split(ids, _TEST_BATCH)
+                    ]
+                right = (torch.cat(parts) == labels) & real
+                self.correct[place, number, which].zero_().index_add_(0, labels, right.long())
+
+
+@contextlib.contextmanager
+def _same_algorithms() -> Iterator[None]:
+    """Within it cuDNN takes the fastest algorithm that always gives the same bits, found once for each shape."""
+    flags = torch.backends.cudnn
+    before = flags.benchmark, flags.deterministic
+    flags.benchmark, flags.deterministic = True, True
+    try:
+        yield
+    finally:
+        flags.benchmark, flags.deterministic = before
+
+
+def _sent(array: NDArray[Any], device: torch.device) -> Tensor:
+    """An array on the device, without waiting for what the device does before."""
+    tensor = torch.from_numpy(array)
+    return tensor if device.type == "cpu" else tensor.pin_memory().to(device, non_blocking=True)
+
+
+def _evaluated(net: nn.Module) -> Callable[[Tensor], Tensor]:
+    def forward(x: Tensor) -> Tensor:
+        net.eval()
+        logits: Tensor = net(x)
+        net.train()
+        return logits
+
+    return forward
+
+
+def _pieces(layout: Layout, body: Body, device: torch.device) -> list[Tensor]:
+    """All weights cut into pieces, as `sgd_ema` goes over them: place, source, size, parts, and step between parts."""
+    found = []
+    for name in layout.parameters:
+        start, size = layout.places[name]
+        source, parts = body.parts[name]
+        first = np.arange(0, size, _PIECE)
+        one = np.ones_like(first)
+        found.append(
+            np.stack(
+                [
+                    start + first,
+                    source + first,
+                    np.minimum(aligned(size) - first, _PIECE),
+                    parts * one,
+                    aligned(size) * one,
+                ]
+            )
+        )
+    return [
+        torch.from_numpy(part.astype(np.int64)).to(device) for part in np.ascontiguousarray(np.concatenate(found, 1))
+    ]

@@ -1,0 +1,105 @@
+"""Triton kernels of a captured step of many runs: reading tapes at counters on the device, SGD, and the average."""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def fetch(images, labels, ids, counts, crops, counter, active, shift, scale,
+          x, y, example, keep, group, weight, real, longest, height: tl.constexpr,
+          width: tl.constexpr, places: tl.constexpr, incoming: tl.constexpr, replay: tl.constexpr,
+          segments: tl.constexpr, pad: tl.constexpr, nowhere, classes: tl.constexpr,
+          block: tl.constexpr):  # fmt: skip
+    """The images of the step where each run's counter stands: cropped, flipped, normalised, with label, id and weight.
+
+    `ids` has a row of places for each step: the incoming batch, then the replay batches; a place beyond a batch's
+    count holds an id all the same, and gets the weight 0. A run that is not active has no real image. `keep` is the
+    id under which an incoming example's logits are kept, and `group` its class among those present: for a place that
+    is not real, one beyond the last.
+    """
+    place = tl.program_id(0)
+    run = tl.program_id(2).to(tl.int64)
+    step = run * longest + tl.load(counter + run)
+    segment = tl.where(place < incoming, 0, 1 + (place - incoming) // replay)
+    within = tl.where(place < incoming, place, (place - incoming) % replay)
+    count = tl.load(counts + step * segments + segment) * tl.load(active + run)
+    one = tl.load(ids + step * places + place).to(tl.int64)
+    here = run * places + place
+    if tl.program_id(1) == 0:
+        is_real = within < count
+        label = tl.load(labels + one)
+        tl.store(y + here, label)
+        tl.store(example + here, one)
+        tl.store(weight + here, tl.where(is_real, 1.0 / tl.maximum(count, 1).to(tl.float32), 0.0))
+        if place < incoming:
+            tl.store(keep + run * incoming + place, tl.where(is_real, one, nowhere))
+            tl.store(group + run * incoming + place, tl.where(is_real, label, classes))
+        if within == 0:
+            tl.store(real + run * segments + segment, count)
+    where = (step * places + place) * 3
+    down = tl.load(crops + where).to(tl.int32) - pad
+    right = tl.load(crops + where + 1).to(tl.int32) - pad
+    flip = tl.load(crops + where + 2).to(tl.int32)
+    element = tl.program_id(1) * block + tl.arange(0, block)
+    mask = element < height * width * 3
+    channel = element % 3
+    column = (element // 3) % width
+    row = element // (3 * width) + down
+    column = tl.where(flip > 0, width - 1 - column, column) + right
+    inside = mask & (row >= 0) & (row < height) & (column >= 0) & (column < width)
+    source = images + one * (height * width * 3) + (row * width + column) * 3 + channel
+    value = tl.load(source, mask=inside, other=0).to(tl.float32)
+    value = (value - tl.load(shift + channel, mask=mask, other=0.0)) * tl.load(scale + channel, mask=mask, other=0.0)
+    tl.store(x + here * (height * width * 3) + element, value.to(x.dtype.element_ty), mask=mask)
+
+
+@triton.jit
+def sgd_ema(state, mean, copy, gradient, places, sources, sizes, parts, steps, real, row_length, copy_length,
+            gradient_length, segments, lr, decay, horizon: tl.constexpr, copied, block: tl.constexpr):  # fmt: skip
+    """A step of SGD over all weights; then mean += (n / horizon) · (weight − mean) for n examples that came in.
+
+    A program has a piece of one tensor: `places` says where it lies in a run's row of weights, `sources` where in its
+    row of gradients, `sizes` how long it is; the gradient is the sum of `parts`, `steps` apart. All of these are
+    multiples of 64, and there is nothing but 0 between tensors. Of the first `copied` weights there is a copy in bf16,
+    which is written too.
+    """
+    piece = tl.program_id(0)
+    run = tl.program_id(1).to(tl.int64)
+    came = tl.load(real + run * segments)
+    if came == 0:
+        return
+    within = tl.arange(0, block)
+    mask = within < tl.multiple_of(tl.load(sizes + piece), 64)
+    source = gradient + run * gradient_length + tl.multiple_of(tl.load(sources + piece), 64) + within
+    slope = tl.load(source, mask=mask, other=0.0)
+    step = tl.multiple_of(tl.load(steps + piece), 64)
+    for part in range(1, tl.load(parts + piece)):
+        slope += tl.load(source + part * step, mask=mask, other=0.0)
+    place = tl.multiple_of(tl.load(places + piece), 64)
+    where = run * row_length + place + within
+    weight = tl.load(state + where, mask=mask, other=0.0)
+    weight -= lr * (slope + decay * weight)
+    tl.store(state + where, weight, mask=mask)
+    has_copy = mask & (place + within < copied)
+    tl.store(copy + run * copy_length + place + within, weight.to(copy.dtype.element_ty), mask=has_copy)
+    rate = tl.minimum(came.to(tl.float32) / horizon, 1.0)
+    then = tl.load(mean + where, mask=mask, other=0.0)
+    tl.store(mean + where, then + rate * (weight - then), mask=mask)
+
+
+@triton.jit
+def average(state, mean, real, first, row_length, segments, horizon: tl.constexpr, block: tl.constexpr):
+    """mean += (n / horizon) · (state − mean) for n examples that came in, of the numbers of a row from `first` on."""
+    run = tl.program_id(1).to(tl.int64)
+    came = tl.load(real + run * segments)
+    if came == 0:
+        return
+    within = first + tl.program_id(0) * block + tl.arange(0, block)
+    mask = within < row_length
+    where = run * row_length + within
+    rate = tl.minimum(came.to(tl.float32) / horizon, 1.0)
+    now = tl.load(state + where, mask=mask, other=0.0)
+    then = tl.load(mean + where, mask=mask, other=0.0)
+    tl.store(mean + where, then + rate * (now - then), mask=mask)

@@ -1,0 +1,122 @@
+"""Sole use of a folder: one holder at a time, none after it has ended, and nothing left behind."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from processes import started
+
+from reprise.core.files import FolderBusy, sole_use
+
+fcntl = pytest.importorskip("fcntl", reason="this system has no such locks")
+CONTEND = """
+import os, pathlib, sys
+from reprise.core.files import FolderBusy, sole_use
+
+folder, held = pathlib.Path(sys.argv[1]), 0
+while held < 150:
+    try:
+        with sole_use(folder):
+            os.close(os.open(folder / "inside", os.O_CREAT | os.O_EXCL))  # nobody else is
+            os.unlink(folder / "inside")
+            held += 1
+    except FolderBusy:
+        pass
+"""
+HOLD = """
+import pathlib, sys, time
+from reprise.core.files import sole_use
+
+with sole_use(pathlib.Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(600)
+"""
+
+
+def test_a_second_holder_is_told_of_the_first(tmp_path: Path) -> None:
+    with sole_use(tmp_path):
+        for _ in range(2):
+            with pytest.raises(FolderBusy, match=rf"process {os.getpid()} on .* is at work in '{tmp_path}'"):
+                sole_use(tmp_path).__enter__()
+    assert list(tmp_path.iterdir()) == []
+    with sole_use(tmp_path):
+        pass
+
+
+def test_an_error_within_lets_go(tmp_path: Path) -> None:
+    def broken() -> None:
+        with sole_use(tmp_path):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        broken()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_processes_that_contend_never_hold_it_together(tmp_path: Path) -> None:
+    with started("-c", CONTEND, str(tmp_path)) as one, started("-c", CONTEND, str(tmp_path)) as other:
+        for process in (one, other):
+            assert process.communicate(timeout=100) == ("", "")
+            assert process.returncode == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_threads_that_contend_never_hold_it_together(tmp_path: Path) -> None:
+    inside, most, held = 0, 0, 0
+
+    def contend() -> None:
+        nonlocal inside, most, held
+        for _ in range(200):
+            try:
+                with sole_use(tmp_path):
+                    inside += 1
+                    most, held = max(most, inside), held + 1
+                    inside -= 1
+            except FolderBusy:
+                pass
+
+    threads = [threading.Thread(target=contend) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == 1
+    assert held
+
+
+def test_a_killed_holder_holds_no_longer(tmp_path: Path) -> None:
+    with started("-c", HOLD, str(tmp_path)) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(FolderBusy, match=f"process {holder.pid} on "):
+            sole_use(tmp_path).__enter__()
+        holder.kill()
+        holder.wait()
+    assert [path.name for path in tmp_path.iterdir()] == [".lock"]
+    with sole_use(tmp_path):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_where_there_are_no_locks_nobody_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(*_: object) -> None:
+        raise OSError(38, "Function not implemented")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(fcntl, "flock", unknown)
+        with sole_use(tmp_path), sole_use(tmp_path):
+            pass
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "platform", "win32")
+        with sole_use(tmp_path), sole_use(tmp_path):
+            pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"missing' cannot be written to: No such file or directory"):
+        sole_use(tmp_path / "missing").__enter__()

@@ -1,0 +1,119 @@
+"""A lane of two runs, step by step, against the plain loop; without a GPU, Triton's interpreter runs its kernels."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+import torch
+
+if not torch.cuda.is_available():
+    os.environ.setdefault("TRITON_INTERPRET", "1")  # before Triton is imported
+pytest.importorskip("triton", reason="Triton is not installed: it comes with torch for a GPU")
+
+from fleet.engine.stacked import few_tiles
+
+from reprise import nets
+from reprise.data import from_arrays
+from reprise.fleet.engine.flat_state import initial_row
+from reprise.fleet.engine.lane import Lane
+from reprise.fleet.planned import make_plan
+from reprise.train import Images, Run, TrainRun, steps
+from reprise.train.evaluate import correct_per_class
+from reprise.train.pixels import Pixels
+
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+CLASSES, SIDE = 4, 8
+DONE = 5  # steps: three of the first task, the last of them short, and two of the second
+
+
+def some_images() -> Images:
+    """Random pixels, brighter the larger the class's number; not in the order of C."""
+    random = np.random.default_rng(3)
+
+    def part(each, split):
+        labels = np.repeat(np.arange(CLASSES), each)
+        pixels = random.integers(0, 100, (len(labels), SIDE, SIDE, 3)) + 40 * labels[:, None, None, None]
+        backwards = pixels.transpose(3, 2, 1, 0).astype(np.uint8, order="C").transpose(3, 2, 1, 0)
+        return from_arrays(backwards if DEVICE.type == "cuda" else pixels.astype(np.uint8), labels, split=split)
+
+    return Images(part(7, "train"), part(5, "test"))
+
+
+def far(mine, other, start):
+    """How far apart two networks are, relative to the way that one of them has come."""
+    ways = [
+        torch.cat([(value.detach() - start[name]).flatten() for name, value in net.named_parameters()])
+        for net in (mine, other)
+    ]
+    return ((ways[0] - ways[1]).norm() / ways[1].norm()).item()
+
+
+def plainly(run: TrainRun, images: Images) -> tuple[Run, dict[str, torch.Tensor]]:
+    """The plain loop's run after so many steps, and where it began."""
+    plain = Run(run, images, DEVICE)
+    start = {name: value.detach().clone() for name, value in plain.net.named_parameters()}
+    going = steps(plain)
+    while plain.step < DONE:
+        next(going)
+    return plain, start
+
+
+def check(lane: Lane, place: int, run: TrainRun, images: Images) -> None:
+    plain, start = plainly(run, images)
+    torch.testing.assert_close(lane.losses[place, :DONE], plain.losses[:DONE], rtol=2e-3, atol=0)
+    assert torch.equal(lane.hits[place, :DONE], plain.hits[:DONE])
+    assert torch.equal(lane.seen[place, :-1], plain.feed.seen)
+    assert far(lane.nets[place], plain.net, start) < 1e-2
+    assert far(lane.mean_nets[place], plain.readout.net, start) < 1e-2
+    for name, value in plain.net.named_buffers():
+        if value.is_floating_point():
+            torch.testing.assert_close(lane.nets[place].get_buffer(name), value, rtol=1e-3, atol=1e-4, msg=name)
+    if hasattr(plain.learner, "stored"):
+        mine = lane.learners[place].stored.logits[:-1]
+        torch.testing.assert_close(mine, plain.learner.stored.logits, rtol=1e-3, atol=1e-3)
+    if lane.biases is not None:
+        torch.testing.assert_close(lane.biases[place, : DONE + 1], plain.biases[: DONE + 1], rtol=1e-3, atol=1e-6)
+
+
+@pytest.mark.parametrize("settings", [{"weight_decay": 0.01}, {"learner": "der++", "head": "linear"}], ids=str)
+def test_steps_are_the_plain_loops(settings, monkeypatch):
+    """Nothing stored; a few; a short batch; a second task. Little is learnt, so that little drifts apart.
+
+    The second place has run something before, and rests while the first goes one step on.
+    """
+    if DEVICE.type == "cpu":
+        few_tiles(monkeypatch)
+    images = some_images()
+    run = TrainRun("some", tasks=2, batch=5, replay=3, buffer=9, width=2, lr=2e-5, ema=32, **settings)
+    runs = [run.with_seed(seed) for seed in range(3)]
+    plans = [make_plan(one, images.train.labels) for one in runs]
+    assert plans[0].counts[:DONE, 0].tolist() == [5, 5, 4, 5, 5]
+    train, test = Pixels(images.train, DEVICE), Pixels(images.test, DEVICE)
+    lane = Lane(run, train, test, CLASSES, len(plans[0].stream), 2, width=2)
+
+    def begin(place, seed):
+        net = nets.build(classes=CLASSES, head=run.head, width=run.width, seed=seed)
+        lane.begin(place, plans[seed], initial_row(net))
+
+    begin(1, 2)
+    lane.rest(0)
+    lane.advance(1)
+    begin(0, 0)
+    begin(1, 1)
+    lane.advance(DONE)
+    lane.rest(1)
+    for place in (0, 1):
+        lane.evaluate(place, 0, np.arange(len(images.test)))
+    lane.synchronize()
+    check(lane, 0, runs[0], images)
+    check(lane, 1, runs[1], images)
+    before = lane.rows[1].clone()
+    lane.advance(1)
+    lane.synchronize()
+    assert lane.counter.tolist() == [DONE + 1, DONE]
+    assert torch.equal(lane.rows[1], before)
+    ids = torch.arange(len(images.test), device=DEVICE)
+    for which, net in enumerate((lane.mean_nets[1], lane.nets[1])):
+        assert lane.correct[1, 0, which].tolist() == correct_per_class(net, test, ids, CLASSES).tolist()

@@ -1,0 +1,205 @@
+"""Runs in processes: the records of runs made alone, whatever happens to a neighbour."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+from itertools import pairwise
+
+import pytest
+from train.tinyruns import config, identity, images, result
+
+from reprise.core import workers
+from reprise.core.files import read_json
+from reprise.fleet import fleet
+from reprise.train import Images, TrainingFailed, train
+
+STEPS = 15
+GOOD = [
+    config(seed=1),
+    config(seed=2, learner="der++", head="linear"),
+    config(learner="er", retrieval="mir:12"),
+]
+DIVERGED = config(seed=3, lr=1e38)
+LONG = [config(seed=seed, buffer=50) for seed in (11, 12, 13)]
+
+
+def children():
+    return multiprocessing.active_children()
+
+
+@pytest.fixture(autouse=True)
+def no_process_outlives_its_fleet():
+    yield
+    assert children() == []
+
+
+def flown(jobs, runs):
+    """Every run's end by its configuration, all that was told on the way, and the cores that each process had."""
+    told, cores = [], {}
+
+    def watch(progress):
+        told.append(progress)
+        for child in children():
+            cores.setdefault(child.pid, set()).add(frozenset(os.sched_getaffinity(child.pid)))
+
+    ends = {landed.config: landed for landed in fleet(runs, images(), jobs=jobs, watch=watch)}
+    return ends, told, cores
+
+
+@pytest.fixture(scope="module")
+def two():
+    return flown(2, [*GOOD, DIVERGED])
+
+
+def test_records_are_those_of_runs_made_alone(two):
+    ends, _, _ = two
+    for run in GOOD:
+        assert ends[run].error is None
+        assert not ends[run].known
+        assert result(ends[run].record) == result(train(run, images()))
+
+
+def test_records_do_not_depend_on_the_number_of_processes(two):
+    ends, told, cores = flown(1, GOOD[:2])
+    assert {run: result(ends[run].record) for run in ends} == {run: result(two[0][run].record) for run in GOOD[:2]}
+    assert told[-1].steps == STEPS * 2
+    assert len(cores) == 1
+
+
+def test_a_run_that_diverges_is_given_with_its_error_and_the_others_end_well(two):
+    ends, told, _ = two
+    assert ends.keys() == {*GOOD, DIVERGED}
+    assert ends[DIVERGED].record is None
+    assert isinstance(ends[DIVERGED].error, TrainingFailed)
+    assert "diverged" in str(ends[DIVERGED].error)
+    assert ends[DIVERGED].name == "er-ace on tiny, reservoir of 20, rpr, seed 3"
+    assert (told[-1].done, told[-1].failed, told[-1].total) == (4, 1, 4)
+
+
+def test_what_is_told_only_grows_and_misses_no_step(two):
+    _, told, _ = two
+    for before, after in pairwise(told):
+        assert before.done <= after.done
+        assert before.failed <= after.failed
+        assert before.steps <= after.steps
+        assert before.seconds <= after.seconds
+    # Every step of those that ended well; of the one that did not, at most all.
+    assert STEPS * len(GOOD) <= told[-1].steps <= STEPS * (len(GOOD) + 1)
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="this system does not pin processes to cores")
+def test_each_process_has_a_core_of_its_own(two):
+    _, _, cores = two
+    assert len(cores) == 2
+    settled = [min(found, key=len) for found in cores.values()]  # before it is pinned, a process has all of them
+    assert all(len(one) == 1 for one in settled)
+    if len(os.sched_getaffinity(0)) > 1:
+        assert settled[0] != settled[1]
+
+
+def test_images_that_are_not_there_are_an_error_of_that_run_alone(tmp_path):
+    small = {"tasks": 5, "batch": 8, "buffer": 20, "replay": 4, "width": 2, "per_class": 3, "test_per_class": 1}
+    here, gone = config(**small, dataset="glyphs"), config(**small, dataset=str(tmp_path / "gone"))
+    unknown = config(**{**small, "width": 64}, dataset="glyphs", backbone="resnet19")
+    ends = {landed.config: landed for landed in fleet([gone, here, unknown], jobs=1)}
+    assert ends[here].record["identity"] == identity(here, Images.load(here))
+    assert ends[gone].record is None
+    assert "gone" in str(ends[gone].error)
+    assert ends[unknown].record is None
+    assert "resnet19" in str(ends[unknown].error)
+
+
+def test_a_process_that_is_killed_takes_only_its_own_run_with_it(tmp_path):
+    runs = [GOOD[0], LONG[0], GOOD[1]]
+    ends = []
+    for landed in fleet(runs, images(40), out=tmp_path, jobs=1):
+        if not ends:
+            (worker,) = children()
+            os.kill(worker.pid, signal.SIGKILL)
+        ends.append(landed)
+    assert [landed.config for landed in ends] == runs
+    assert [landed.error is None for landed in ends] == [True, False, True]
+    assert isinstance(ends[1].error, TrainingFailed)
+    assert "status -9" in str(ends[1].error)
+    kept = {path.stem for path in (tmp_path / "runs").iterdir()}
+    assert kept == {identity(run, images(40)) for run in (runs[0], runs[2])}
+
+
+def test_processes_that_cannot_begin_are_not_tried_for_every_run(monkeypatch):
+    started = []
+    plain = workers._Worker
+
+    def counted(*given):
+        started.append(plain(*given))
+        return started[-1]
+
+    monkeypatch.setattr(workers, "_Worker", counted)
+    # A core that is not there: pinning fails before a run is asked for.
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {4095})
+    ends = list(fleet([*GOOD, *LONG], images(), jobs=2))
+    assert len(started) == 2
+    assert [landed.config for landed in ends] == [*GOOD, *LONG]
+    for landed in ends:
+        assert isinstance(landed.error, TrainingFailed)
+        assert "no process could begin: [Errno 22] Invalid argument" in str(landed.error)
+
+
+def test_a_fleet_that_is_closed_stops_its_processes_and_keeps_what_was_done(tmp_path):
+    flying = fleet([GOOD[0], *LONG], images(40), out=tmp_path, jobs=1)
+    first = next(flying)
+    (worker,) = children()
+    flying.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(worker.pid, 0)
+    kept = list((tmp_path / "runs").iterdir())
+    assert [path.stem for path in kept] == [identity(first.config, images(40))]
+    assert read_json(kept[0])["identity"] == kept[0].stem
+
+
+SCRIPT = """
+import multiprocessing, os, sys
+from train.tinyruns import config, images
+from reprise.fleet import fleet
+
+def main():
+    runs = [config(seed=1), *(config(seed=seed, buffer=50) for seed in (11, 12, 13))]
+    try:
+        for landed in fleet(runs, images(40), out=sys.argv[1], jobs=1):
+            print(*[child.pid for child in multiprocessing.active_children()], flush=True)
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def test_an_interrupt_from_the_keyboard_leaves_records_and_no_process_behind(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    paths = os.pathsep.join(sys.path)
+    given = {**os.environ, "PYTHONPATH": paths}
+    command = [sys.executable, str(script), str(tmp_path)]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=given, start_new_session=True
+    ) as fleeting:
+        workers = [int(word) for word in fleeting.stdout.readline().split()]
+        os.killpg(fleeting.pid, signal.SIGINT)  # as a terminal does it: to the workers as well
+        said, errors = fleeting.communicate(timeout=30)
+    assert fleeting.returncode == 0, errors
+    assert said.endswith("interrupted\n"), said + errors  # under load another run may have ended before it
+    assert errors == ""
+    assert len(workers) == 1
+    for worker in workers:
+        with pytest.raises(ProcessLookupError):
+            os.kill(worker, 0)
+    assert identity(GOOD[0], images(40)) in {path.stem for path in (tmp_path / "runs").iterdir()}
+
+
+def test_an_impossible_number_of_processes_is_refused():
+    with pytest.raises(ValueError, match="jobs must be 1 or more, got 0"):
+        list(fleet(GOOD, images(), jobs=0))
