@@ -19,6 +19,7 @@ from fleet.planner import Planner
 
 from reprise import nets
 from reprise.fleet import driver, fleet, plans
+from reprise.fleet.engine import lane as lane_module
 from reprise.fleet.engine.lane import Lane
 from reprise.train import Images, Run, TrainingFailed, TrainRun, steps
 
@@ -107,7 +108,7 @@ def counted(monkeypatch, most: int, widest: int = 8) -> list[Lane]:
         made.append(Lane(*given))
         return made[-1]
 
-    monkeypatch.setattr(driver, "Lane", build)
+    monkeypatch.setattr(lane_module, "Lane", build)
     return made
 
 
@@ -117,7 +118,7 @@ def test_where_memory_ends_fewer_runs_go_at_once(monkeypatch):
     ends = landing(GROUP, lanes=5)
     assert [lane.width for lane in made] == [2, 2]
     assert [run for run in GROUP if ends[run].error is not None] == []
-    monkeypatch.setattr(driver, "Lane", Lane)
+    monkeypatch.setattr(lane_module, "Lane", Lane)
     alone = landing(GROUP[:1], lanes=1)
     assert alone[GROUP[0]].record["metrics"] == ends[GROUP[0]].record["metrics"]
 
@@ -129,7 +130,7 @@ def test_lanes_are_added_while_they_pay(monkeypatch):
     rates = iter([100.0, 150.0, 151.0])
     monkeypatch.setattr(driver, "measured_rate", lambda lanes: next(rates))
     runs = [config(seed=seed) for seed in range(8)]
-    assert len(driver.Group(images(), DEVICE)._lanes(runs, None)) == 2
+    assert len(driver.Group(images(), DEVICE)._lanes(runs, None, stackable=True)) == 2
     assert [lane.width for lane in made] == [2, 2, 2]
 
 

@@ -13,11 +13,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn.modules.batchnorm import _BatchNorm
 
 from reprise.fleet.planned import Planned
 from reprise.fleet.plans import Plans
-from reprise.nets.resnet import ResNet18
+from reprise.nets import Network
 from reprise.train.config import TrainRun
 from reprise.train.errors import TrainingFailed, diverged
 from reprise.train.metrics import Evaluations
@@ -41,9 +40,9 @@ _PLANNERS = 2  # a plan takes a fraction of what its run takes; more processes w
 
 @dataclass
 class ActiveRun:
-    """A run at a place of a lane: where it stands, and the mark behind which it has ended."""
+    """A run in a slot of a lane: how far it is, and the mark behind which it has ended."""
 
-    place: int
+    slot: int
     planned: Planned
     began: float
     due: list[int]
@@ -54,12 +53,13 @@ class ActiveRun:
     error: Exception | None = None
 
     @property
-    def flying(self) -> bool:
+    def running(self) -> bool:
         """Whether it has steps left to be asked for."""
         return self.error is None and self.done < len(self.planned.stream)
 
     @property
-    def landed(self) -> bool:
+    def ended(self) -> bool:
+        """Whether the device has done all that was asked for."""
         return self.end is not None and self.end()
 
     def timings(self) -> dict[str, float]:
@@ -74,49 +74,49 @@ class LaneQueue:
     def __init__(self, lane: Lane) -> None:
         self.lane = lane
         self.free = list(range(lane.width))
-        self.flights: list[ActiveRun] = []
+        self.active: list[ActiveRun] = []
         self.marks: deque[Callable[[], bool]] = deque()
-        for place in self.free:
-            lane.rest(place)
+        for slot in self.free:
+            lane.rest(slot)
 
     def take(self, planned: Planned, weights: Tensor, due: list[int], tests: list[NDArray[np.int64]]) -> None:
-        """Let a run begin at a free place."""
+        """Let a run begin in a free slot."""
         self.lane.begin(self.free[-1], planned, weights)
-        place = self.free.pop()
-        self.flights.append(ActiveRun(place, planned, time.perf_counter(), due, tests))
+        slot = self.free.pop()
+        self.active.append(ActiveRun(slot, planned, time.perf_counter(), due, tests))
 
     @property
     def ready(self) -> bool:
         """Whether there is something to ask for, and the device has little left to do."""
         while self.marks and self.marks[0]():
             self.marks.popleft()
-        return len(self.marks) < _AHEAD and any(flight.flying for flight in self.flights)
+        return len(self.marks) < _AHEAD and any(run.running for run in self.active)
 
-    def go_on(self) -> int:
+    def advance(self) -> int:
         """Ask for the next few steps, and for tests where they are due; gives how many run-steps."""
-        lane, flying = self.lane, [flight for flight in self.flights if flight.flying]
-        steps = min(_CHUNK, *(flight.due[flight.tested] - flight.done for flight in flying))
+        lane, running = self.lane, [run for run in self.active if run.running]
+        steps = min(_CHUNK, *(run.due[run.tested] - run.done for run in running))
         lane.advance(steps)
-        for flight in flying:
-            flight.done += steps
-            if flight.done == flight.due[flight.tested]:
+        for run in running:
+            run.done += steps
+            if run.done == run.due[run.tested]:
                 try:
-                    lane.evaluate(flight.place, flight.tested, flight.tests[flight.tested])
+                    lane.evaluate(run.slot, run.tested, run.tests[run.tested])
                 except Exception as error:  # such as too little memory; one of the device itself will come again
-                    flight.error = error
-                flight.tested += 1
-            if not flight.flying:
-                lane.rest(flight.place)
-                flight.end = lane.mark()
+                    run.error = error
+                run.tested += 1
+            if not run.running:
+                lane.rest(run.slot)
+                run.end = lane.mark()
         self.marks.append(lane.mark())
-        return steps * len(flying)
+        return steps * len(running)
 
-    def land(self) -> Iterator[ActiveRun]:
-        """Runs that have ended; the place of each is free when the next one is asked for."""
-        for flight in [flight for flight in self.flights if flight.landed]:
-            yield flight
-            self.flights.remove(flight)
-            self.free.append(flight.place)
+    def finished(self) -> Iterator[ActiveRun]:
+        """Runs that have ended; the slot of each is free when the next one is asked for."""
+        for run in [run for run in self.active if run.ended]:
+            yield run
+            self.active.remove(run)
+            self.free.append(run.slot)
 
 
 class Uncaptured(Exception):
@@ -135,20 +135,20 @@ class Group:
         self.classes = len(images.train.classes)
 
     def takes(self, config: TrainRun) -> bool:
-        """Whether lanes can play such runs: images lie on the device, and the network does not see what is padded."""
+        """Whether lanes can play such runs: images lie on the device, and no real image sees a padded one."""
         if self.pixels.mapped is not None or self.test.mapped is not None:
             return False
         try:
             net = make_network(config, self.classes)
         except Exception:
             return False  # the plain loop will say of every run what is wrong
-        if isinstance(net, ResNet18):
+        if net.stackable:
             height, width = self.images.train.images.shape[1:3]
-            images = config.batch + config.replay * config.draws
-            return bool(images * height * width * config.width < 2**31)  # beyond it, kernels would count wrong
-        return not any(isinstance(one, _BatchNorm) for one in net.modules())
+            images, channels = config.batch + config.replay * config.draws, len(net.get_parameter("conv1.weight"))
+            return bool(images * height * width * channels < 2**31)  # beyond it, kernels would count wrong
+        return not net.mixes_examples
 
-    def fly(
+    def train(
         self, configs: Sequence[TrainRun], lanes: int | None, planners: int | None, tick: Callable[[int], None]
     ) -> Iterator[Outcome]:
         """Train every run, `lanes` at once, and give what each leaves as it ends; `tick` is told of steps asked for."""
@@ -157,62 +157,65 @@ class Group:
         with Plans(configs, self.images.train.labels, self.classes, planners, ahead) as plans:
             self.data = self.data or self.images.fingerprints(configs[0])  # that of all: they use the same splits
             try:
-                lanes_made = self._lanes(configs, lanes)
+                net = make_network(configs[0], self.classes)
+                made = self._lanes(configs, lanes, net.stackable)
             except Exception as error:
-                if _for_want_of_memory(error):
+                if _out_of_memory(error):
                     raise
                 raise Uncaptured(f"{type(error).__name__}: {error}") from error
-            yield from self._keep_busy(plans, [LaneQueue(lane) for lane in lanes_made], tick)
+            yield from self._keep_busy(plans, net, [LaneQueue(lane) for lane in made], tick)
 
-    def _keep_busy(self, plans: Plans, airlanes: list[LaneQueue], tick: Callable[[int], None]) -> Iterator[Outcome]:
-        while plans or any(one.flights for one in airlanes):
-            while plans.ready and any(one.free for one in airlanes):
+    def _keep_busy(
+        self, plans: Plans, net: Network, queues: list[LaneQueue], tick: Callable[[int], None]
+    ) -> Iterator[Outcome]:
+        while plans or any(queue.active for queue in queues):
+            while plans.ready and any(queue.free for queue in queues):
                 config, prepared = plans.take()
                 try:
                     if isinstance(prepared, Exception):
                         raise prepared
-                    # Where there is most room: so that lanes are of one width when few runs are left.
-                    room = max(airlanes, key=lambda one: len(one.free))
-                    room.take(*prepared, *self._tests(prepared[0]))
+                    # Where most slots are free: so that lanes are equally full when few runs are left.
+                    emptiest = max(queues, key=lambda queue: len(queue.free))
+                    emptiest.take(*prepared, *self._tests(prepared[0], net))
                 except Exception as error:
                     yield config, error, {}
             asked = 0
-            for one in airlanes:
-                if one.ready:
-                    asked += one.go_on()
-                for flight in one.land():
-                    timings = flight.timings()
+            for queue in queues:
+                if queue.ready:
+                    asked += queue.advance()
+                for run in queue.finished():
+                    timings = run.timings()
                     try:
-                        found = flight.error or self._collect(one.lane, flight)
+                        found = run.error or self.collect(queue.lane, run)
                     except Exception as error:
                         found = error
-                    yield flight.planned.config, found, timings
+                    yield run.planned.config, found, timings
             if asked:
                 tick(asked)
             else:
                 time.sleep(2e-4)  # the device is busy, and needs nothing from here
 
-    def _lanes(self, configs: Sequence[TrainRun], wanted: int | None) -> list[Lane]:
+    def _lanes(self, configs: Sequence[TrainRun], wanted: int | None, stackable: bool) -> list[Lane]:
         """Lanes for as many runs as were asked for; or as many as pay, one more making all of them faster."""
         first, most = configs[0], min(wanted or len(configs), len(configs))
         longest = len(self.images.train) // first.batch + first.tasks + 1
-        abreast = RUNS_PER_LANE if self.stacks(first) else 1
+        runs_per_lane = RUNS_PER_LANE if stackable else 1
         made: list[Lane] = []
         best = 0.0
         while most > 0:
-            width = min(abreast, most)
+            width = min(runs_per_lane, most)
             full = False
             try:
                 made.append(self._lane(first, longest, width))
             except Exception as error:
-                if not _for_want_of_memory(error) or (not made and abreast == 1):
+                if not _out_of_memory(error) or (not made and runs_per_lane == 1):
                     raise
                 full = True
             if full:  # only here is nothing left that holds what the lane had got
                 torch.cuda.empty_cache()
                 if made:
                     return made[: max(len(made) - 1, 1)]  # leaves room for evaluation
-                abreast //= 2
+                runs_per_lane //= 2
                 continue
             most -= width
             if wanted is None and most:
@@ -220,13 +223,9 @@ class Group:
                 if rate < best * 1.03:
                     return made[:-1]
                 best = rate
-                if len(made) == (_MOST_LANES if abreast > 1 else RUNS_PER_LANE * 2):
+                if len(made) == (_MOST_LANES if runs_per_lane > 1 else RUNS_PER_LANE * 2):
                     break
         return made
-
-    def stacks(self, config: TrainRun) -> bool:
-        """Whether the networks of several runs are computed together."""
-        return isinstance(make_network(config, self.classes), ResNet18)
 
     def _lane(self, config: TrainRun, longest: int, width: int) -> Lane:
         from reprise.fleet.engine.lane import Lane  # needs Triton
@@ -235,34 +234,35 @@ class Group:
         tests = longest // config.evaluate_every + config.tasks if config.evaluate_every else config.tasks
         return Lane(config, self.pixels, test, self.classes, longest, tests + 1, width)
 
-    def _tests(self, planned: Planned) -> tuple[list[int], list[NDArray[np.int64]]]:
+    def _tests(self, planned: Planned, net: Network) -> tuple[list[int], list[NDArray[np.int64]]]:
         """When a run is tested, and on which images."""
         stream, config = planned.stream, planned.config
-        check_run(config, self.images, stream, planned.counts[:, 0].tolist(), planned.counts[:, 1:].tolist())
+        check_run(config, net, self.images, stream, planned.counts[:, 0].tolist(), planned.counts[:, 1:].tolist())
         due = sorted(due_steps(stream, config.evaluate_every))
         ids = stream.heldout if config.validation else np.arange(len(self.images.test))
         labels = (self.images.train if config.validation else self.images.test).labels[ids]
         return due, [ids[np.isin(labels, stream.labels[stream.ids[: stream.offsets[step]]])] for step in due]
 
-    def _collect(self, lane: Lane, flight: ActiveRun) -> RunResult | TrainingFailed:
-        place, planned, config = flight.place, flight.planned, flight.planned.config
+    def collect(self, lane: Lane, run: ActiveRun) -> RunResult | TrainingFailed:
+        """What a run that has ended leaves on its lane, or how it failed."""
+        slot, planned, config = run.slot, run.planned, run.planned.config
         steps, stream = len(planned.stream), planned.stream
-        losses = lane.losses[place, :steps].cpu().numpy()
+        losses = lane.losses[slot, :steps].cpu().numpy()
         if not np.isfinite(losses).all():
             wrong = int(np.flatnonzero(~np.isfinite(losses))[0])
             return diverged(f"the loss of step {wrong + 1} of {steps} is {losses[wrong]}", config.lr)
-        if not torch.isfinite(lane.rows[place]).all():  # of the last step: any other shows in the next one's loss
+        if not torch.isfinite(lane.rows[slot]).all():  # of the last step: any other shows in the next one's loss
             return diverged(f"after step {steps} of {steps} the weights are not finite", config.lr)
-        correct = lane.correct[place, : len(flight.due)].cpu().numpy()
-        arrived = [np.unique(stream.labels[stream.ids[: stream.offsets[step]]]) for step in flight.due]
-        seen = np.zeros((len(flight.due), self.classes), np.bool_)
+        correct = lane.correct[slot, : len(run.due)].cpu().numpy()
+        arrived = [np.unique(stream.labels[stream.ids[: stream.offsets[step]]]) for step in run.due]
+        seen = np.zeros((len(run.due), self.classes), np.bool_)
         for row, classes in zip(seen, arrived, strict=True):
             row[classes] = True
         tested = self.images.train.labels[stream.heldout] if config.validation else self.images.test.labels
         evaluations = {
             name: Evaluations(
-                steps=np.array(flight.due, np.int64),
-                boundary=np.isin(flight.due, stream.boundaries),
+                steps=np.array(run.due, np.int64),
+                boundary=np.isin(run.due, stream.boundaries),
                 correct=correct[:, which],
                 seen=seen,
                 counts=np.bincount(tested, minlength=self.classes),
@@ -278,14 +278,14 @@ class Group:
             tape=planned.tape,
             evaluations=evaluations,
             losses=losses,
-            hits=lane.hits[place, :steps].cpu().numpy(),
-            biases=None if lane.biases is None else lane.biases[place, : steps + 1].cpu().numpy(),
+            hits=lane.hits[slot, :steps].cpu().numpy(),
+            biases=None if lane.biases is None else lane.biases[slot, : steps + 1].cpu().numpy(),
             device=torch.cuda.get_device_name(self.device),
             audit=planned.audit,
         )
 
 
-def _for_want_of_memory(error: BaseException | None) -> bool:
+def _out_of_memory(error: BaseException | None) -> bool:
     """Whether memory ran out; a capture that it ended may say something else of itself, after the fact.
 
     Where cuDNN has no room for any algorithm, torch says only that it found none.

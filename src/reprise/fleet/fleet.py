@@ -191,7 +191,7 @@ def _outcomes(
                 continue
             left = dict.fromkeys(group)
             try:
-                for outcome in on_device.fly(group, lanes, jobs, tally.steps):
+                for outcome in on_device.train(group, lanes, jobs, tally.steps):
                     del left[outcome[0]]
                     yield outcome
             except Uncaptured as error:

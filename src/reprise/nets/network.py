@@ -3,16 +3,38 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import ClassVar
 
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from reprise.nets.heads import CosineHead, LinearHead
 
 
 class Network(nn.Module):
-    """Features of an image, and a head `fc` that makes logits of them."""
+    """Features of an image, and a head `fc` that makes logits of them.
+
+    `stackable`, `mixes_examples` and `output_stride` say how a network can be trained. A network that says nothing of
+    them is trained by itself: on a GPU as a captured graph, or by the plain loop if it mixes examples.
+    """
 
     fc: CosineHead | LinearHead
+
+    stackable: ClassVar[bool] = False
+    """Whether the GPU engine can compute several of these together, by kernels of its own.
+
+    Such a network is a 3×3 convolution `conv1` without bias and of stride 1, BatchNorm `bn1` and a ReLU; then
+    `reprise.nets.resnet.BasicBlock`s, one after the other in the order of `modules()`, the last without a projection;
+    then the mean over the image, and `fc`.
+    """
+
+    output_stride: ClassVar[int | None] = None
+    """How many pixels of an image, in height and in width, become one position of the last layer; None if not known."""
+
+    @property
+    def mixes_examples(self) -> bool:
+        """Whether in training an image's features depend on the other images of its batch, as BatchNorm makes them."""
+        return any(isinstance(module, _BatchNorm) for module in self.modules())
 
     @abstractmethod
     def features(self, x: Tensor) -> Tensor:

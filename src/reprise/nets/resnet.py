@@ -65,6 +65,9 @@ class ResNet18(Network):
     `reprise.nets.build` makes the same network with weights that depend on a seed alone.
     """
 
+    stackable = True
+    output_stride = 8
+
     def __init__(self, classes: int, head: str = "cosine", width: int = 64, channels: int = 3) -> None:
         super().__init__()
         width = as_int(width, "width", 1)

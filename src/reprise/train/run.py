@@ -127,21 +127,27 @@ def due_steps(stream: LabelStream, every: int) -> set[int]:
 
 
 def check_run(
-    config: TrainRun, images: Images, stream: LabelStream, arrivals: Sequence[int], replayed: Sequence[Sequence[int]]
+    config: TrainRun,
+    net: nets.Network,
+    images: Images,
+    stream: LabelStream,
+    arrivals: Sequence[int],
+    replayed: Sequence[Sequence[int]],
 ) -> None:
     """Say what stands in the way of a run, if anything does, before its first step.
 
-    `arrivals` and `replayed` are the sizes of its batches.
+    `net` is a network as the run has it, of any seed; `arrivals` and `replayed` are the sizes of its batches.
     """
     if len(stream) == 0:
         raise ValueError(f"the stream {stream.title!r} has no step: there is nothing to learn from")
-    # BatchNorm cannot normalise a single number: one image that has shrunk to one place.
+    # BatchNorm cannot normalise a single number: one image that has shrunk to one position.
     height, width = images.train.images.shape[1:3]
+    side = net.output_stride
     alone = 1 in arrivals or any(1 in row for row in replayed)
-    if config.backbone == "resnet18" and max(height, width) <= 8 and alone:
+    if side is not None and max(height, width) <= side and alone and net.mixes_examples:
         raise ValueError(
             f"a batch of one image of {height}×{width} leaves BatchNorm a single number to normalise: "
-            "give another batch or replay size, or resize the images to more than 8×8"
+            f"give another batch or replay size, or resize the images to more than {side}×{side}"
         )
     tested = images.train.labels[stream.heldout] if config.validation else images.test.labels
     classes = len(images.train.classes)
@@ -183,7 +189,7 @@ class Run:
         self.optimizer = _optimizer(config, self.learner)
         self.feed = self._feed()
         replayed = getattr(self.feed, "replayed", [[config.replay]])
-        check_run(config, images, self.stream, self.feed.arrivals, replayed)
+        check_run(config, net, images, self.stream, self.feed.arrivals, replayed)
         self.forward = self._shared()
         self._begin(images)
 

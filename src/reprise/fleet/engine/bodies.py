@@ -1,4 +1,4 @@
-"""How the networks of a lane are computed: ResNets together, up to their features; others one by one."""
+"""How the networks of a lane are computed: stackable ones together, up to their features; others one by one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from torch import Tensor
 from reprise import nets
 from reprise.fleet.engine.flat_state import Layout, aligned, shaped
 from reprise.fleet.engine.stack import Stack
-from reprise.nets.resnet import ResNet18
 
 
 class Body(Protocol):
@@ -41,7 +40,7 @@ class Body(Protocol):
 
 
 class Separate:
-    """Networks of any kind without BatchNorm, each computed by itself."""
+    """Networks of any kind that do not mix examples, each computed by itself."""
 
     def __init__(self, networks: Sequence[nets.Network], layout: Layout) -> None:
         self.networks = networks
@@ -71,10 +70,10 @@ class Separate:
 
 
 class Stacked:
-    """ResNet-18s: their features are computed together, and every run's head and loss by itself."""
+    """Stackable networks: their features are computed together, and every run's head and loss by itself."""
 
     def __init__(
-        self, networks: Sequence[ResNet18], layout: Layout, rows: Tensor, copies: Tensor | None, counts: Tensor,
+        self, networks: Sequence[nets.Network], layout: Layout, rows: Tensor, copies: Tensor | None, counts: Tensor,
         sizes: tuple[int, ...], image: tuple[int, int], precision: str,
     ) -> None:  # fmt: skip
         self.stack = Stack(networks[0], layout, rows, copies, counts, sizes, image, precision)
@@ -110,7 +109,7 @@ class Stacked:
 class _Head(nets.Network):
     """A network whose features are given: those of all its batches, one after the other."""
 
-    def __init__(self, net: ResNet18) -> None:
+    def __init__(self, net: nets.Network) -> None:
         super().__init__()
         self.fc = net.fc
         self.given: Tensor

@@ -1,4 +1,4 @@
-"""Evaluating a ResNet-18 on a GPU: BatchNorm with ReLU and the residual sum in one kernel a layer."""
+"""Evaluating a ResNet on a GPU: BatchNorm with ReLU and the residual sum in one kernel a layer."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from torch import Tensor, nn
 
 from reprise.fleet.engine import norm_kernels as kernels
 from reprise.fleet.engine.launch import launch
-from reprise.nets.resnet import BasicBlock, ResNet18
+from reprise.nets import Network
+from reprise.nets.resnet import BasicBlock
 
 _BLOCK = 1024
 
 
-def read_out(net: ResNet18, precision: str) -> Callable[[Tensor], Tensor]:
-    """The network as a function that evaluates images: BatchNorm's running statistics, folded into one step a layer."""
+def read_out(net: Network, precision: str) -> Callable[[Tensor], Tensor]:
+    """A stackable network as a function that evaluates images: BatchNorm's running statistics as scale and shift."""
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     steps = {}
     for module in net.modules():
@@ -43,18 +44,18 @@ def read_out(net: ResNet18, precision: str) -> Callable[[Tensor], Tensor]:
         )  # fmt: skip
         return x
 
+    blocks = [module for module in net.modules() if isinstance(module, BasicBlock)]
+
     def forward(x: Tensor) -> Tensor:
         x = x.to(dtype, memory_format=torch.channels_last)
         x = layer(x, net.conv1, net.bn1)
-        for stage in (net.layer1, net.layer2, net.layer3, net.layer4):
-            for block in stage:
-                assert isinstance(block, BasicBlock)
-                around = x
-                if block.downsample is not None:
-                    conv, norm = block.downsample
-                    around = layer(x, conv, norm, relu=False)
-                y = layer(x, block.conv1, block.bn1)
-                x = layer(y, block.conv2, block.bn2, around)
+        for block in blocks:
+            around = x
+            if block.downsample is not None:
+                conv, norm = block.downsample
+                around = layer(x, conv, norm, relu=False)
+            y = layer(x, block.conv1, block.bn1)
+            x = layer(y, block.conv2, block.bn2, around)
         logits: Tensor = net.fc(x.mean((2, 3)))
         return logits
 

@@ -26,7 +26,6 @@ from reprise.fleet.engine.fused_eval import read_out
 from reprise.fleet.engine.launch import launch, rehearsal
 from reprise.fleet.planned import Planned
 from reprise.learners import Batch, LearnerContext, Step, make_learner
-from reprise.nets.resnet import ResNet18
 from reprise.train.augment import PAD
 from reprise.train.config import TrainRun
 from reprise.train.evaluate import arithmetic, forward_precision
@@ -107,13 +106,12 @@ class Lane:
                 layout.attach(net, row)
         self.copies: Tensor | None = None
         self.body: Body
-        resnets = [net for net in self.nets if isinstance(net, ResNet18)]
-        if resnets:
+        if first.stackable:
             if config.precision == "bf16":
                 self.copies = torch.empty_like(self.rows[:, : layout.copied], dtype=torch.bfloat16)
             height, width = self.pixels.images.shape[1:3]
             self.body = Stacked(
-                resnets, layout, self.rows, self.copies, self.real, self.sizes, (height, width), config.precision
+                self.nets, layout, self.rows, self.copies, self.real, self.sizes, (height, width), config.precision
             )
         else:
             self.body = Separate(self.nets, layout)
@@ -301,7 +299,7 @@ class Lane:
             real = torch.arange(len(padded), device=self.device) < len(chosen)
             labels = self.test.labels[ids]
             for which, net in enumerate((self.mean_nets[place], self.nets[place])):
-                forward = read_out(net, config.precision) if isinstance(net, ResNet18) else _evaluated(net)
+                forward = read_out(net, config.precision) if net.stackable else _evaluated(net)
                 with forward_precision(config.precision, self.device):
                     parts = [
                         forward(self.test.normalised(self.test.gather(part))).argmax(1)

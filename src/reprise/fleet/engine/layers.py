@@ -1,4 +1,4 @@
-"""The layers of a ResNet-18, and how each is cut into tiles for a GPU."""
+"""The layers of a ResNet, and how each is cut into tiles for a GPU."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from torch import nn
 
-from reprise.nets.resnet import BasicBlock, ResNet18
+from reprise.nets.resnet import BasicBlock
 
 
 class Tiles(NamedTuple):
@@ -89,13 +89,13 @@ class BlockOfLayers(NamedTuple):
     around: Layer | None
 
 
-def layer_of(net: ResNet18, conv: str, norm: str, h: int, wd: int) -> Layer:
+def layer_of(net: nn.Module, conv: str, norm: str, h: int, wd: int) -> Layer:
     module = net.get_submodule(conv)
     assert isinstance(module, nn.Conv2d)
     return Layer(conv, norm, h, wd, module.in_channels, module.out_channels, module.kernel_size[0], module.stride[0])
 
 
-def blocks_of(net: ResNet18, stem: Layer) -> Iterator[BlockOfLayers]:
+def blocks_of(net: nn.Module, stem: Layer) -> Iterator[BlockOfLayers]:
     h, wd = stem.p, stem.q
     for name, module in net.named_modules():
         if isinstance(module, BasicBlock):

@@ -1,8 +1,8 @@
-"""Many ResNet-18s of one shape, each with weights and images of its own, computed together on a GPU.
+"""Many ResNets of one shape, each with weights and images of its own, computed together on a GPU.
 
 A kernel does the same layer of all networks at once, so that a step has few launches, and each of them fills the
 device. The convolutions see all batches of a run as one; BatchNorm sees each by itself, as in separate passes. What
-comes out, and the gradients, are those of the `ResNet18`s, to rounding.
+comes out, and the gradients, are those of the networks themselves, to rounding.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from reprise.fleet.engine.layers import (
     layer_of,
     tile_side,
 )
-from reprise.nets.resnet import ResNet18
+from reprise.nets import Network
 
 PARTS = 48  # programs of a weight gradient for each run, at least, where its tiles alone are fewer
 ROWS = 256  # places that a program of BatchNorm goes through
@@ -58,7 +58,7 @@ class Slope(NamedTuple):
 
 
 class Stack:
-    """The features of many ResNet-18s, and the gradients of all their weights but the heads'.
+    """The features of many stackable networks, and the gradients of all their weights but the heads'.
 
     `rows` has the state of one network a row, in the order of `layout`; convolutions compute with `copies` of their
     weights, where there are any. `counts` says how many images of each batch of each run are real. Gradients of all
@@ -66,7 +66,7 @@ class Stack:
     """
 
     def __init__(
-        self, net: ResNet18, layout: Layout, rows: Tensor, copies: Tensor | None, counts: Tensor,
+        self, net: Network, layout: Layout, rows: Tensor, copies: Tensor | None, counts: Tensor,
         sizes: tuple[int, ...], image: tuple[int, int], precision: str,
     ) -> None:  # fmt: skip
         self.layout, self.rows, self.counts = layout, rows, counts

@@ -1,0 +1,69 @@
+"""What a network says of itself, and what follows for a network of one's own."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+from train.tinyruns import config, images
+
+from reprise import nets
+from reprise.fleet.driver import Group
+from reprise.nets.resnet import BasicBlock
+
+
+class Own(nets.Network):
+    """Says nothing of itself."""
+
+    def __init__(self, norm: nn.Module) -> None:
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(3, 4, 3), norm
+        self.fc = nets.make_head("linear", 4, 10)
+
+    def features(self, x: Tensor) -> Tensor:
+        features: Tensor = self.norm(self.conv(x).mean((2, 3)))
+        return features
+
+    def published(self, name: str) -> str:
+        return name
+
+
+@pytest.mark.parametrize("norm", [nn.Identity(), nn.LayerNorm(4), nn.BatchNorm1d(4), nn.SyncBatchNorm(4)])
+def test_a_network_of_ones_own_goes_on_a_lane_by_itself_unless_it_mixes_examples(norm, monkeypatch):
+    net = Own(norm)
+    monkeypatch.setattr(nets, "build", lambda *_, **__: net)
+    mixes = isinstance(norm, nn.BatchNorm1d | nn.SyncBatchNorm)
+    assert (net.stackable, net.output_stride, net.mixes_examples) == (False, None, mixes)
+    assert Group(images(), torch.device("cpu")).takes(config()) is not mixes
+
+
+def test_what_the_resnet_says_of_itself_is_true():
+    net = nets.build("resnet18", classes=3, width=2)
+    assert net.stackable
+    assert net.mixes_examples
+    blocks = [module for module in net.modules() if isinstance(module, BasicBlock)]
+    assert blocks[-1].downsample is None
+    side, shapes = net.output_stride, []
+    assert side is not None
+    blocks[-1].register_forward_hook(lambda _, __, out: shapes.append(tuple(out.shape[2:])))
+    net.eval()
+    for height, width in [(1, side), (side, side), (side + 1, side)]:
+        x = torch.rand(2, 3, height, width)
+        y = torch.relu(net.bn1(net.conv1(x)))
+        for block in blocks:  # all that lies between the stem and the mean, in this order
+            y = block(y)
+        torch.testing.assert_close(net(x), net.fc(y.mean((2, 3))))
+    assert shapes[::2] == [(1, 1), (1, 1), (2, 1)]
+
+
+def test_lanes_take_no_more_numbers_than_their_kernels_can_count(monkeypatch):
+    group = Group(images(), torch.device("cpu"))
+    height, width = images().train.images.shape[1:3]
+    net, run = nets.build("resnet18", classes=10, width=2), config()
+    monkeypatch.setattr(nets, "build", lambda *_, **__: net)
+    assert group.takes(run)
+    numbers = 2 * height * width * (run.batch + run.replay * run.draws)
+    wide = -(-(2**31) * 2 // numbers)
+    with torch.device("meta"):
+        net = nets.ResNet18(10, width=wide)
+    assert not group.takes(run)
