@@ -27,7 +27,7 @@ from reprise.fleet.engine.layers import Block, Layer
 
 SIZES = (32, 8)  # images coming in and replayed
 STREAMS, LAUNCHES = 8, 10  # on which cuDNN's go at once, and how many on each before they meet
-WAYS = {"_convolve": "forward", "_pull": "input gradient", "_weigh": "weight gradient"}
+WAYS = {"_convolve": "forward", "_conv_input_grad": "input gradient", "_conv_weight_grad": "weight gradient"}
 NOTE = f"""Medians of n = 10 replays of a graph of many launches, µs a run; ResNet-18 of width 64, batches of {SIZES},
 {{side}}×{{side}}, {{precision}}. Ours: {{runs}} runs in a launch, with BatchNorm's statistics and sums, ReLU's mask and
 the residual sum, which cuDNN's lack; weight gradients in parts, not yet added up. cuDNN: {STREAMS} streams at once,
@@ -174,7 +174,7 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=8, help="how many a launch of ours computes")
     parser.add_argument("--side", type=int, default=32, help="of the images")
     parser.add_argument("--precision", choices=("bf16", "tf32", "fp32"), default="bf16")
-    parser.add_argument("--tune", action="store_true", help="try tiles other than nets/layers.py chooses")
+    parser.add_argument("--tune", action="store_true", help="try tiles other than fleet/engine/layers.py chooses")
     parser.add_argument("--markdown", metavar="FILE", help="write the table to a file, too")
     asked = parser.parse_args()
     if asked.runs < 1 or asked.side < 8:

@@ -114,10 +114,10 @@ class CountingLane:
         self.losses = torch.full((width, longest), torch.nan)
         self.done = self.tested = self.begun = 0
 
-    def begin(self, place: int, planned: Any, weights: torch.Tensor) -> None:
+    def begin(self, slot: int, planned: Any, weights: torch.Tensor) -> None:
         assert weights.shape == initial_row(nets.build("resnet18", classes=10, width=2, seed=0)).shape
         assert len(planned.ids) == self.longest
-        assert place == self.begun
+        assert slot == self.begun
         self.begun += 1
 
     def rewind(self) -> None:
@@ -134,8 +134,8 @@ class CountingLane:
 
     def synchronize(self) -> None: ...
 
-    def evaluate(self, place: int, number: int, ids: np.ndarray) -> None:
-        assert place == number == 0
+    def evaluate(self, slot: int, number: int, ids: np.ndarray) -> None:
+        assert slot == number == 0
         self.tested += len(ids)
 
 

@@ -63,18 +63,18 @@ def weights(run: TrainRun) -> Tensor:
 
 
 def make_lane(run: TrainRun, width: int = 2) -> Lane:
-    """A lane with this run at its last place, and other seeds of it at the others."""
+    """A lane with this run in its last slot, and other seeds of it in the others."""
     from reprise.fleet.engine.lane import Lane  # needs Triton; this file is looked at where there is none
 
     lane = Lane(run, *pixels(), CLASSES, longest=60, tests=8, width=width)
-    for place in range(width - 1):
-        begin(lane, run.with_seed(100 + place), place)
+    for slot in range(width - 1):
+        begin(lane, run.with_seed(100 + slot), slot)
     begin(lane, run)
     return lane
 
 
-def begin(lane: Lane, run: TrainRun, place: int = -1) -> None:
-    lane.begin(place % lane.width, plan(run), weights(run))
+def begin(lane: Lane, run: TrainRun, slot: int = -1) -> None:
+    lane.begin(slot % lane.width, plan(run), weights(run))
     torch.cuda.synchronize()
 
 
@@ -136,7 +136,7 @@ def sides_of(lane: Lane) -> list[Tensor]:
         lane.synchronize()
     finally:
         Stack._normalise = plain
-    starts = [sum(lane.sizes[:place]) for place in range(lane.segments)]
+    starts = [sum(lane.sizes[:segment]) for segment in range(lane.segments)]
     return [
         side[start : start + count]
         for start, count in zip(starts, lane.real[-1].tolist(), strict=True)

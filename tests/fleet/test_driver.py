@@ -43,28 +43,28 @@ class CountingLane:
         self.test, self.classes = test, classes
         self.made.append(self)
 
-    def begin(self, place, planned, weights):
-        assert self.runs[place] is None, "a run is there already"
+    def begin(self, slot, planned, weights):
+        assert self.runs[slot] is None, "a run is there already"
         wanted = initial_row(nets.build(classes=self.classes, width=2, seed=planned.config.seed))
         assert torch.equal(weights, wanted)
-        self.runs[place], self.at[place] = planned, 0
+        self.runs[slot], self.at[slot] = planned, 0
 
-    def rest(self, place):
-        self.runs[place] = None
+    def rest(self, slot):
+        self.runs[slot] = None
 
     def advance(self, steps):
-        for place, planned in enumerate(self.runs):
+        for slot, planned in enumerate(self.runs):
             if planned is not None:
-                assert self.at[place] + steps <= len(planned.stream), "asked for more than the tape has"
-                self.losses[place, self.at[place] : self.at[place] + steps] = 1.0
-                self.at[place] += steps
+                assert self.at[slot] + steps <= len(planned.stream), "asked for more than the tape has"
+                self.losses[slot, self.at[slot] : self.at[slot] + steps] = 1.0
+                self.at[slot] += steps
 
-    def evaluate(self, place, number, chosen):
-        planned = self.runs[place]
-        assert self.at[place] == planned.stream.boundaries[number]
+    def evaluate(self, slot, number, chosen):
+        planned = self.runs[slot]
+        assert self.at[slot] == planned.stream.boundaries[number]
         if (error := self.trouble.get(planned.config.seed)) is not None:
             raise error
-        self.correct[place, number] = torch.bincount(self.test.labels[chosen], minlength=self.classes)
+        self.correct[slot, number] = torch.bincount(self.test.labels[chosen], minlength=self.classes)
 
     def mark(self):
         return lambda: True
@@ -93,19 +93,19 @@ def driver(monkeypatch):
     return module
 
 
-def landing(runs=RUNS, **given):
+def trained(runs=RUNS, **given):
     told = []
     ends = list(fleet(runs, given.pop("images", images()), device="cuda", watch=told.append, **given))
-    assert len(ends) == len({landed.config for landed in ends}) == len(runs)
-    for landed in ends:
-        if landed.record is not None and landed.config in RUNS:
-            assert landed.record["tape"] == make_plan(landed.config, LABELS).tape.hash
-    return {landed.config: landed.error for landed in ends}, told
+    assert len(ends) == len({outcome.config for outcome in ends}) == len(runs)
+    for outcome in ends:
+        if outcome.record is not None and outcome.config in RUNS:
+            assert outcome.record["tape"] == make_plan(outcome.config, LABELS).tape.hash
+    return {outcome.config: outcome.error for outcome in ends}, told
 
 
 @pytest.mark.parametrize(("lanes", "widths"), [(1, [1]), (2, [2]), (5, [3, 2]), (50, [3, 3, 2]), (None, [3, 3, 2])])
-def test_every_run_lands_once_however_many_go_at_once(driver, lanes, widths):
-    errors, told = landing(lanes=lanes)
+def test_every_run_ends_once_however_many_go_at_once(driver, lanes, widths):
+    errors, told = trained(lanes=lanes)
     assert set(errors) == set(RUNS)
     assert not any(errors.values())
     assert told[-1].steps == STEPS * len(RUNS)
@@ -114,8 +114,8 @@ def test_every_run_lands_once_however_many_go_at_once(driver, lanes, widths):
 
 def test_a_record_tells_the_times_that_the_plain_loops_does(driver):
     began = time.perf_counter()
-    (landed,) = fleet(RUNS[:1], images(), device="cuda")
-    wall, timings = time.perf_counter() - began, landed.record["timings"]
+    (outcome,) = fleet(RUNS[:1], images(), device="cuda")
+    wall, timings = time.perf_counter() - began, outcome.record["timings"]
     assert timings.keys() == train(RUNS[0], images())["timings"].keys()
     assert timings["steps"] == STEPS
     assert 0 < timings["prepare"] + timings["train"] < wall
@@ -126,7 +126,9 @@ def test_images_are_hashed_once_and_named_in_every_record(driver, monkeypatch, t
     monkeypatch.setattr(Images, "fingerprints", lambda self, run: hashed.append(run) or fingerprints(self, run))
     runs = [*RUNS, *(replace(run, lr=0.5) for run in RUNS[:2])]  # two groups, lanes for each
     held_out = config(validation=True)
-    ends = {landed.config: landed.record for landed in fleet([*runs, held_out], images(), device="cuda", out=tmp_path)}
+    ends = {
+        outcome.config: outcome.record for outcome in fleet([*runs, held_out], images(), device="cuda", out=tmp_path)
+    }
     assert len(hashed) == 2
     data = {name: getattr(images(), name).fingerprint() for name in ("train", "test")}
     assert all(ends[run]["data"] == data for run in runs)
@@ -134,22 +136,22 @@ def test_images_are_hashed_once_and_named_in_every_record(driver, monkeypatch, t
     assert all(record["identity"] == run.identity(record["data"]) for run, record in ends.items())
     again = list(fleet([*runs, held_out], images(), device="cuda", out=tmp_path))
     assert len(again) == len(runs) + 1
-    assert all(landed.known for landed in again)
+    assert all(outcome.known for outcome in again)
     assert len(hashed) == 4
 
 
-def test_runs_abreast_need_not_be_tested_at_the_same_steps(driver):
+def test_runs_of_a_lane_need_not_be_tested_at_the_same_steps(driver):
     runs = [config(seed=seed, imbalance=tail) for seed in range(3) for tail in (1.0, 2.0, 5.0)]
     boundaries = {tuple(make_plan(run, images().train.labels).stream.boundaries.tolist()) for run in runs}
     assert len(boundaries) > 1
-    errors, _ = landing(runs, lanes=3)
+    errors, _ = trained(runs, lanes=3)
     assert not any(errors.values())
 
 
 def test_lanes_that_do_not_pay_are_not_kept(driver, monkeypatch):
     rates = iter([100.0, 101.0])
     monkeypatch.setattr(driver, "measured_rate", lambda lanes: next(rates))
-    errors, _ = landing()
+    errors, _ = trained()
     assert not any(errors.values())
     first, second = CountingLane.made
     assert any(first.at)
@@ -179,7 +181,7 @@ def test_where_memory_ends_lanes_are_narrower(driver, monkeypatch, trouble):
         return CountingLane(*given)
 
     monkeypatch.setattr(sys.modules["reprise.fleet.engine.lane"], "Lane", build)
-    errors, _ = landing(lanes=3)
+    errors, _ = trained(lanes=3)
     assert not any(errors.values())
     assert [lane.width for lane in CountingLane.made] == [1, 1, 1]
 
@@ -191,7 +193,7 @@ def test_where_memory_ended_one_lane_less_leaves_room_for_tests(driver, monkeypa
         return CountingLane(*given)
 
     monkeypatch.setattr(sys.modules["reprise.fleet.engine.lane"], "Lane", build)
-    errors, _ = landing()
+    errors, _ = trained()
     assert not any(errors.values())
     first, second = CountingLane.made
     assert any(first.at)
@@ -207,7 +209,7 @@ def test_a_record_that_cannot_be_made_is_that_runs_error(driver, monkeypatch):
         return plain(**given)
 
     monkeypatch.setattr(driver, "RunResult", finished)
-    errors, _ = landing(lanes=3)
+    errors, _ = trained(lanes=3)
     assert {run: str(error) for run, error in errors.items() if error} == {RUNS[5]: "nothing comes of this one"}
 
 
@@ -216,14 +218,14 @@ def test_without_room_for_one_run_every_run_says_so(driver, monkeypatch):
         raise torch.OutOfMemoryError("so it is said")
 
     monkeypatch.setattr(sys.modules["reprise.fleet.engine.lane"], "Lane", build)
-    errors, _ = landing()
+    errors, _ = trained()
     assert all(isinstance(error, torch.OutOfMemoryError) for error in errors.values())
 
 
 @pytest.mark.parametrize("kind", [torch.OutOfMemoryError, RuntimeError])
 def test_no_room_to_test_one_run_is_that_runs_error(driver, kind):
     CountingLane.trouble[2] = kind("no room to test")
-    errors, _ = landing(lanes=5)
+    errors, _ = trained(lanes=5)
     assert {run.seed for run, error in errors.items() if error is not None} == {2}
 
 
@@ -236,7 +238,7 @@ def test_weights_that_cannot_be_made_are_the_error_of_their_seed(driver, monkeyp
         return plain(run, classes)
 
     monkeypatch.setattr(plans, "make_network", build)
-    errors, _ = landing(lanes=2)
+    errors, _ = trained(lanes=2)
     assert {run.seed for run, error in errors.items() if error is not None} == {1}
 
 
@@ -245,12 +247,12 @@ def test_a_run_whose_loss_is_no_number_is_named(driver, monkeypatch):
 
     def diverging(self, steps):
         plain(self, steps)
-        for place, planned in enumerate(self.runs):
+        for slot, planned in enumerate(self.runs):
             if planned is not None and planned.config == RUNS[3]:
-                self.losses[place, 4] = torch.inf
+                self.losses[slot, 4] = torch.inf
 
     monkeypatch.setattr(CountingLane, "advance", diverging)
-    errors, _ = landing(lanes=3)
+    errors, _ = trained(lanes=3)
     assert [run for run, error in errors.items() if error is not None] == [RUNS[3]]
     assert isinstance(errors[RUNS[3]], TrainingFailed)
     assert "the loss of step 5 of 15 is inf" in str(errors[RUNS[3]])
@@ -259,7 +261,7 @@ def test_a_run_whose_loss_is_no_number_is_named(driver, monkeypatch):
 @pytest.mark.parametrize("after", [0, 3])
 def test_planners_that_are_killed_cost_no_run(driver, monkeypatch, after):
     monkeypatch.setattr(Planner, "left", after)
-    errors, _ = landing(lanes=2)
+    errors, _ = trained(lanes=2)
     assert not any(errors.values())
 
 
@@ -269,13 +271,13 @@ def test_a_script_without_a_main_guard_is_no_error_of_a_run(driver, monkeypatch)
 
     monkeypatch.setattr(Planner, "poll", unguarded)
     with pytest.raises(NoMainGuard):
-        landing()
+        trained()
 
 
 def test_what_the_plain_loop_refuses_the_fleet_refuses_in_the_same_words(driver):
     test = images().test
     beyond = replace(test, labels=test.labels + 1, classes=(*test.classes, "one more"))
-    errors, _ = landing(images=replace(images(), test=beyond))
+    errors, _ = trained(images=replace(images(), test=beyond))
     assert {str(error) for error in errors.values()} == {"the test images are of 11 classes, the training images of 10"}
 
 
@@ -286,7 +288,7 @@ def test_a_step_that_cannot_be_captured_goes_by_the_plain_loop(driver, monkeypat
     monkeypatch.setattr(sys.modules["reprise.fleet.engine.lane"], "Lane", build)
     monkeypatch.setattr(fleet_module, "_plainly", lambda run, given, device, tally: (run, RuntimeError("plainly"), {}))
     with pytest.warns(UserWarning, match="8 runs go by the plain loop.*no such instruction"):
-        errors, _ = landing()
+        errors, _ = trained()
     assert {str(error) for error in errors.values()} == {"plainly"}
 
 
@@ -301,6 +303,6 @@ def test_images_that_do_not_fit_are_the_error_of_their_runs_alone(driver, monkey
         return plain(given, device)
 
     monkeypatch.setattr(driver, "Group", room)
-    errors, _ = landing(runs, images=None)
+    errors, _ = trained(runs, images=None)
     assert isinstance(errors[runs[0]], torch.OutOfMemoryError)
     assert errors[runs[1]] is None

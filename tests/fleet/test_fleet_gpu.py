@@ -43,10 +43,10 @@ def planned_here(monkeypatch):
     monkeypatch.setattr(plans, "Pool", Planner)
 
 
-def landing(runs: list[TrainRun], **given: Any) -> dict[TrainRun, Any]:
+def trained(runs: list[TrainRun], **given: Any) -> dict[TrainRun, Any]:
     ends = list(fleet(runs, images(), device=DEVICE, jobs=2, **given))
-    assert len({landed.config for landed in ends}) == len(ends)
-    return {landed.config: landed for landed in ends}
+    assert len({outcome.config for outcome in ends}) == len(ends)
+    return {outcome.config: outcome for outcome in ends}
 
 
 def test_a_mixed_fleet_gives_every_run_its_end(tmp_path):
@@ -55,12 +55,12 @@ def test_a_mixed_fleet_gives_every_run_its_end(tmp_path):
     diverged = config(lr=1e38, head="linear", seed=9)
     unknown = config(backbone="resnet19", seed=8, width=64)
     told = []
-    ends = landing([*GROUP, diverged, plainly, unknown, other], out=tmp_path, watch=told.append)
+    ends = trained([*GROUP, diverged, plainly, unknown, other], out=tmp_path, watch=told.append)
     assert ends.keys() == {*GROUP, diverged, plainly, unknown, other}
     for run in (*GROUP, plainly, other):
-        landed = ends[run]
-        assert landed.error is None, landed.name
-        record = landed.record
+        outcome = ends[run]
+        assert outcome.error is None, outcome.name
+        record = outcome.record
         assert record["identity"] == run.identity(images().fingerprints(run))
         assert record["tape"] == plan(run).tape.hash
         assert record["audit"] == plan(run).audit
@@ -84,7 +84,7 @@ def test_a_mixed_fleet_gives_every_run_its_end(tmp_path):
 @pytest.mark.usefixtures("planned_here")
 def test_a_lanes_evaluations_are_of_the_classes_seen_and_near_the_plain_loops():
     """Later steps drift apart, as they do under any other kernel; what is tested, and when, does not."""
-    (mine,) = landing(GROUP[:1], lanes=1).values()
+    (mine,) = trained(GROUP[:1], lanes=1).values()
     plain = Run(GROUP[0], images(), DEVICE)
     for _ in steps(plain):
         pass
@@ -115,11 +115,11 @@ def counted(monkeypatch, most: int, widest: int = 8) -> list[Lane]:
 @pytest.mark.usefixtures("planned_here")
 def test_where_memory_ends_fewer_runs_go_at_once(monkeypatch):
     made = counted(monkeypatch, 2, widest=2)
-    ends = landing(GROUP, lanes=5)
+    ends = trained(GROUP, lanes=5)
     assert [lane.width for lane in made] == [2, 2]
     assert [run for run in GROUP if ends[run].error is not None] == []
     monkeypatch.setattr(lane_module, "Lane", Lane)
-    alone = landing(GROUP[:1], lanes=1)
+    alone = trained(GROUP[:1], lanes=1)
     assert alone[GROUP[0]].record["metrics"] == ends[GROUP[0]].record["metrics"]
 
 
@@ -138,7 +138,7 @@ def test_lanes_are_added_while_they_pay(monkeypatch):
 def test_without_room_for_one_lane_every_run_says_so_and_the_fleet_goes_on(monkeypatch):
     counted(monkeypatch, 0)
     plainly = config(learner="refresh", hyper={"fisher_every": 100})
-    ends = landing([*GROUP[:2], plainly])
+    ends = trained([*GROUP[:2], plainly])
     for run in GROUP[:2]:
         assert isinstance(ends[run].error, torch.OutOfMemoryError)
     assert ends[plainly].error is None
@@ -146,13 +146,13 @@ def test_without_room_for_one_lane_every_run_says_so_and_the_fleet_goes_on(monke
 
 @pytest.mark.usefixtures("planned_here")
 def test_a_fleet_that_is_closed_goes_on_where_it_stood(tmp_path):
-    flying = fleet(GROUP[:3], images(), device=DEVICE, out=tmp_path, lanes=1, jobs=2)
-    first = next(flying)
-    flying.close()
+    outcomes = fleet(GROUP[:3], images(), device=DEVICE, out=tmp_path, lanes=1, jobs=2)
+    first = next(outcomes)
+    outcomes.close()
     assert [path.stem for path in (tmp_path / "runs").iterdir()] == [first.record["identity"]]
-    ends = landing(GROUP[:3], out=tmp_path, lanes=2)
+    ends = trained(GROUP[:3], out=tmp_path, lanes=2)
     assert [run for run in GROUP[:3] if ends[run].known] == [first.config]
-    assert all(landed.error is None for landed in ends.values())
+    assert all(outcome.error is None for outcome in ends.values())
 
 
 @pytest.mark.usefixtures("planned_here")
@@ -161,9 +161,9 @@ def test_images_that_stay_on_disk_are_trained_on_by_the_plain_loop(tmp_path, mon
     np.save(tmp_path / "train.npy", images().train.images)
     on_disk = replace(images().train, images=np.load(tmp_path / "train.npy", mmap_mode="c"))
     counted(monkeypatch, 0)
-    (landed,) = fleet(GROUP[:1], Images(on_disk, images().test), device=DEVICE, jobs=1)
-    assert landed.error is None
-    assert landed.record["tape"] == plan(GROUP[0]).tape.hash
+    (outcome,) = fleet(GROUP[:1], Images(on_disk, images().test), device=DEVICE, jobs=1)
+    assert outcome.error is None
+    assert outcome.record["tape"] == plan(GROUP[0]).tape.hash
 
 
 def test_a_network_that_sees_padding_is_trained_by_the_plain_loop(monkeypatch):

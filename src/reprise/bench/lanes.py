@@ -44,19 +44,19 @@ class Lanes:
         self.planned = make_plan(self.config, images.train.labels)
         self.longest = len(self.planned.stream)
         self.weights = initial_row(nets.build("resnet18", classes=size.classes, width=size.width, seed=0))
-        self.kind, self.abreast = Lane, RUNS_PER_LANE
+        self.kind, self.runs_per_lane = Lane, RUNS_PER_LANE
         self.made: dict[int, list[Lane]] = {}
 
     def at_once(self, count: int) -> list[Lane]:
         """Lanes for so many runs, as the fleet has them: full ones, and one for the rest."""
-        widths = [self.abreast] * (count // self.abreast) + [count % self.abreast]
+        widths = [self.runs_per_lane] * (count // self.runs_per_lane) + [count % self.runs_per_lane]
         lanes = []
         for width, many in ((width, widths.count(width)) for width in dict.fromkeys(widths) if width):
             made = self.made.setdefault(width, [])
             while len(made) < many:
                 lane = self.kind(self.config, self.pixels, self.pixels, self.size.classes, self.longest, 1, width)
-                for place in range(width):
-                    lane.begin(place, self.planned, self.weights)
+                for slot in range(width):
+                    lane.begin(slot, self.planned, self.weights)
                 made.append(lane)
             lanes += made[:many]
         torch.cuda.synchronize(self.device)
@@ -94,7 +94,7 @@ class Lanes:
         """What a run-step takes on a lane of so many runs, or a full one, by class of kernels and by kernel."""
         from torch.profiler import ProfilerActivity, profile
 
-        (lane,) = self.at_once(min(count, self.abreast))
+        (lane,) = self.at_once(min(count, self.runs_per_lane))
         steps = min(steps, self.longest - self.size.warm)
         lane.rewind()
         lane.advance(self.size.warm)

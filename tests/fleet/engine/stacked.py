@@ -53,7 +53,7 @@ def gradients(stack, run):
     found = {}
     for name in stack.layout.parameters:
         start, parts = stack.parts[name]
-        size, step = stack.layout.places[name].size, aligned(stack.layout.places[name].size)
+        size, step = stack.layout.spans[name].size, aligned(stack.layout.spans[name].size)
         found[name] = stack.gradient[run, start : start + parts * step].view(parts, step).sum(0)[:size]
     return found
 

@@ -45,31 +45,31 @@ def assert_rounded(half, whole):
 
 
 def fetched(run: Run, planned, number: int, dtype=torch.float32, block=512, active=1):
-    """What `fetch` gives for a step, laid out as a lane of two runs has it; every place holds rubbish before.
+    """What `fetch` gives for a step, laid out as a lane of two runs has it; every position holds rubbish before.
 
     It is the second run's that is given. The first has the same tape, and stands at its first step.
     """
     settings = run.config
-    segments, places = planned.counts.shape[1], planned.ids.shape[1]
+    segments, positions = planned.counts.shape[1], planned.ids.shape[1]
 
     def rubbish(*shape, dtype):
         return torch.full((2, *shape), 77, dtype=dtype, device=DEVICE)
 
     out = SimpleNamespace(
-        x=rubbish(places, SIDE, SIDE, 3, dtype=dtype),
-        y=rubbish(places, dtype=torch.int64),
-        example=rubbish(places, dtype=torch.int64),
+        x=rubbish(positions, SIDE, SIDE, 3, dtype=dtype),
+        y=rubbish(positions, dtype=torch.int64),
+        example=rubbish(positions, dtype=torch.int64),
         keep=rubbish(settings.batch, dtype=torch.int64),
         group=rubbish(settings.batch, dtype=torch.int64),
-        weight=rubbish(places, dtype=torch.float32),
+        weight=rubbish(positions, dtype=torch.float32),
         real=rubbish(segments, dtype=torch.int32),
     )
     pixels = run.pixels
     tape = [torch.from_numpy(np.stack([part] * 2)).to(DEVICE) for part in (planned.ids, planned.counts, planned.crops)]
     counter, flags = torch.tensor([0, number], device=DEVICE), torch.tensor([1, active], device=DEVICE)
-    step_kernels.fetch[places, -(-SIDE * SIDE * 3 // block), 2](
+    step_kernels.fetch[positions, -(-SIDE * SIDE * 3 // block), 2](
         pixels.images, pixels.labels, *tape, counter, flags, pixels.shift, pixels.scale, *vars(out).values(),
-        len(planned.ids), height=SIDE, width=SIDE, places=places, incoming=settings.batch,
+        len(planned.ids), height=SIDE, width=SIDE, positions=positions, incoming=settings.batch,
         replay=max(settings.replay, 1), segments=segments, pad=4, nowhere=len(pixels.labels), classes=CLASSES,
         block=block,
     )  # fmt: skip
@@ -91,8 +91,8 @@ def test_a_fetched_step_is_the_plain_loops(settings):
         batches += [None] * (planned.counts.shape[1] - len(batches))
         assert got.real.tolist() == [0 if batch is None else len(batch.y) for batch in batches]
         first = 0
-        for place, batch in enumerate(batches):
-            size = run.batch if place == 0 else run.replay
+        for segment, batch in enumerate(batches):
+            size = run.batch if segment == 0 else run.replay
             count = 0 if batch is None else len(batch.y)
             here, beyond = slice(first, first + count), slice(first + count, first + size)
             if batch is not None:
@@ -103,7 +103,7 @@ def test_a_fetched_step_is_the_plain_loops(settings):
             assert not got.weight[beyond].any()
             assert torch.isfinite(got.x[beyond]).all()
             assert ((got.y[beyond] >= 0) & (got.y[beyond] < CLASSES)).all()
-            if place == 0:
+            if segment == 0:
                 assert torch.equal(got.keep[:count], batch.ids)
                 assert torch.equal(got.group[:count], batch.y)
                 assert (got.keep[count:] == len(plain.pixels.labels)).all()
@@ -151,9 +151,9 @@ def test_a_descent_is_sgd_and_the_read_outs_average(half, examples, horizon):
         layout.attach(mine, row)
     at_rest = rows[1].clone()
     parts, end = {}, 0
-    for place, name in enumerate(layout.parameters):
-        parts[name] = end, 1 + 2 * (place % 2)
-        end += parts[name][1] * aligned(layout.places[name].size)
+    for index, name in enumerate(layout.parameters):
+        parts[name] = end, 1 + 2 * (index % 2)
+        end += parts[name][1] * aligned(layout.spans[name].size)
     readout = Readout(plain, horizon)
     optimizer = torch.optim.SGD(plain.parameters(), 0.1, weight_decay=0.05)
     body = SimpleNamespace(gradient=torch.zeros(2, end, device=DEVICE), parts=parts, changed=lambda: None)
@@ -164,11 +164,11 @@ def test_a_descent_is_sgd_and_the_read_outs_average(half, examples, horizon):
         real=torch.tensor([[examples, 3], [0, 0]], dtype=torch.int32, device=DEVICE),
     )  # fmt: skip
     for step in range(2):
-        for place, name in enumerate(layout.parameters):
+        for index, name in enumerate(layout.parameters):
             parameter = plain.get_parameter(name)
             start, count = parts[name]
             size = aligned(parameter.numel())
-            slopes = [randn(*parameter.shape, seed=100 * step + 10 * place + part) for part in range(count)]
+            slopes = [randn(*parameter.shape, seed=100 * step + 10 * index + part) for part in range(count)]
             for part, slope in enumerate(slopes):
                 first = start + part * size
                 shaped(body.gradient[0, first : first + parameter.numel()], parameter).copy_(slope)
@@ -177,7 +177,7 @@ def test_a_descent_is_sgd_and_the_read_outs_average(half, examples, horizon):
             mine.copy_(randn(*mine.shape, seed=1000 * step + number))
             other.copy_(mine)
         with torch.no_grad():
-            Lane._descend(lane)
+            Lane._sgd_ema(lane)
         optimizer.step()
         readout.update(plain, examples)
     for mine, other in ((own[0], plain), (means[0], readout.net)):

@@ -60,28 +60,28 @@ def plainly(run: TrainRun, images: Images) -> tuple[Run, dict[str, torch.Tensor]
     return plain, start
 
 
-def check(lane: Lane, place: int, run: TrainRun, images: Images) -> None:
+def check(lane: Lane, slot: int, run: TrainRun, images: Images) -> None:
     plain, start = plainly(run, images)
-    torch.testing.assert_close(lane.losses[place, :DONE], plain.losses[:DONE], rtol=2e-3, atol=0)
-    assert torch.equal(lane.hits[place, :DONE], plain.hits[:DONE])
-    assert torch.equal(lane.seen[place, :-1], plain.feed.seen)
-    assert far(lane.nets[place], plain.net, start) < 1e-2
-    assert far(lane.mean_nets[place], plain.readout.net, start) < 1e-2
+    torch.testing.assert_close(lane.losses[slot, :DONE], plain.losses[:DONE], rtol=2e-3, atol=0)
+    assert torch.equal(lane.hits[slot, :DONE], plain.hits[:DONE])
+    assert torch.equal(lane.seen[slot, :-1], plain.feed.seen)
+    assert far(lane.nets[slot], plain.net, start) < 1e-2
+    assert far(lane.mean_nets[slot], plain.readout.net, start) < 1e-2
     for name, value in plain.net.named_buffers():
         if value.is_floating_point():
-            torch.testing.assert_close(lane.nets[place].get_buffer(name), value, rtol=1e-3, atol=1e-4, msg=name)
+            torch.testing.assert_close(lane.nets[slot].get_buffer(name), value, rtol=1e-3, atol=1e-4, msg=name)
     if hasattr(plain.learner, "stored"):
-        mine = lane.learners[place].stored.logits[:-1]
+        mine = lane.learners[slot].stored.logits[:-1]
         torch.testing.assert_close(mine, plain.learner.stored.logits, rtol=1e-3, atol=1e-3)
     if lane.biases is not None:
-        torch.testing.assert_close(lane.biases[place, : DONE + 1], plain.biases[: DONE + 1], rtol=1e-3, atol=1e-6)
+        torch.testing.assert_close(lane.biases[slot, : DONE + 1], plain.biases[: DONE + 1], rtol=1e-3, atol=1e-6)
 
 
 @pytest.mark.parametrize("settings", [{"weight_decay": 0.01}, {"learner": "der++", "head": "linear"}], ids=str)
 def test_steps_are_the_plain_loops(settings, monkeypatch):
     """Nothing stored; a few; a short batch; a second task. Little is learnt, so that little drifts apart.
 
-    The second place has run something before, and rests while the first goes one step on.
+    The second slot has run something before, and rests while the first goes one step on.
     """
     if DEVICE.type == "cpu":
         few_tiles(monkeypatch)
@@ -93,9 +93,9 @@ def test_steps_are_the_plain_loops(settings, monkeypatch):
     train, test = Pixels(images.train, DEVICE), Pixels(images.test, DEVICE)
     lane = Lane(run, train, test, CLASSES, len(plans[0].stream), 2, width=2)
 
-    def begin(place, seed):
+    def begin(slot, seed):
         net = nets.build(classes=CLASSES, head=run.head, width=run.width, seed=seed)
-        lane.begin(place, plans[seed], initial_row(net))
+        lane.begin(slot, plans[seed], initial_row(net))
 
     begin(1, 2)
     lane.rest(0)
@@ -104,8 +104,8 @@ def test_steps_are_the_plain_loops(settings, monkeypatch):
     begin(1, 1)
     lane.advance(DONE)
     lane.rest(1)
-    for place in (0, 1):
-        lane.evaluate(place, 0, np.arange(len(images.test)))
+    for slot in (0, 1):
+        lane.evaluate(slot, 0, np.arange(len(images.test)))
     lane.synchronize()
     check(lane, 0, runs[0], images)
     check(lane, 1, runs[1], images)

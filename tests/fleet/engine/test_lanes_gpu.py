@@ -141,8 +141,8 @@ def check_descent(lane: Lane, before: Tensor, mean_before: Tensor, at: int) -> N
     """That the lane's weights went down their own gradients, and its averaged read-out went after them."""
     run, now = lane.config, lane.rows[-1]
     for name, slope in gradients(lane).items():
-        place = lane.layout.places[name]
-        old = shaped(before[place.start : place.end], slope)
+        span = lane.layout.spans[name]
+        old = shaped(before[span.start : span.end], slope)
         wanted = old - run.lr * (slope + run.weight_decay * old)
         torch.testing.assert_close(lane.nets[-1].get_parameter(name).detach(), wanted, msg=f"{name} at step {at}")
     rate = lane.counts[-1, at, 0].item() / run.ema
@@ -216,18 +216,18 @@ def test_a_step_of_a_network_without_batchnorm_is_the_plain_loops(settings):
 
 
 def play(lane: Lane, run: TrainRun, others: Sequence[Lane] = ()) -> dict[str, Tensor]:
-    """Take the run at a lane's last place to the end of its tape, the others with it, and give all that it leaves."""
-    stream, place = plan(run).stream, lane.width - 1
+    """Take the run in a lane's last slot to the end of its tape, the others with it, and give all that it leaves."""
+    stream, slot = plan(run).stream, lane.width - 1
     for step in range(len(stream)):
         for one in (lane, *others):
             one.advance(1)
         if step + 1 in stream.boundaries:
-            lane.evaluate(place, stream.boundaries.tolist().index(step + 1), np.arange(len(images().test)))
-    lane.rest(place)
+            lane.evaluate(slot, stream.boundaries.tolist().index(step + 1), np.arange(len(images().test)))
+    lane.rest(slot)
     torch.cuda.synchronize()
     left = {"losses": lane.losses[:, : len(stream)], "hits": lane.hits[:, : len(stream)]}
     left |= {"row": lane.rows, "mean": lane.mean_rows, "correct": lane.correct}
-    return {name: value[place].clone() for name, value in left.items()}
+    return {name: value[slot].clone() for name, value in left.items()}
 
 
 def same(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
@@ -247,7 +247,7 @@ def test_a_run_does_not_depend_on_its_neighbours_or_its_lane(precision):
     assert not same(alone, play(lanes[0], run))  # or a comparison would be worth nothing
 
 
-def test_a_place_at_rest_stays_as_it_is():
+def test_a_slot_at_rest_stays_as_it_is():
     run = config(learner="der++", head="linear")
     lane = make_lane(run, 2)
     lane.advance(3)
@@ -262,7 +262,7 @@ def test_a_place_at_rest_stays_as_it_is():
         now, then = getattr(lane, name)[1], value[1]
         if name in ("losses", "hits"):  # of what was done
             now, then = now[:3], then[:3]
-        if name == "seen":  # the last place is for what is not real
+        if name == "seen":  # the last entry is for what is not real
             now, then = now[:-1], then[:-1]
         assert torch.equal(now.nan_to_num(), then.nan_to_num()), name
     assert torch.equal(lane.learners[1].stored.logits[:-1], logits)

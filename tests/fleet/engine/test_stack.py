@@ -113,7 +113,7 @@ def test_a_runs_bits_do_not_depend_on_how_many_go_beside_it(monkeypatch):
     x = noise(3, 5, side, side, 3, seed=1)
     slopes = noise(3, 5, 16, seed=2)
     left = []
-    for runs, place in (((0, 1, 2), 2), ((2,), 0)):
+    for runs, row in (((0, 1, 2), 2), ((2,), 0)):
         own = [network(seed=run) for run in runs]
         stack = make_stack(
             own, sizes, torch.tensor([(3, 2)] * len(runs), dtype=torch.int32, device=DEVICE), (side, side)
@@ -121,7 +121,7 @@ def test_a_runs_bits_do_not_depend_on_how_many_go_beside_it(monkeypatch):
         which = list(runs)
         features = stack.forward(x[which])
         stack.backward(slopes[which])
-        left.append((features[place], stack.gradient[place], stack.rows[place]))
+        left.append((features[row], stack.gradient[row], stack.rows[row]))
     for one, other in zip(*left, strict=True):
         assert torch.equal(one, other)
 
@@ -155,9 +155,9 @@ def test_in_bf16_products_come_from_the_copies_and_rounding_is_no_worse_than_aut
     assert (stack.forward(x)[0] - wanted).norm() > 0.3 * wanted.norm()
 
 
-def test_tiles_hold_every_place_once():
-    for sizes, places, size in [((32, 8), 1024, 128), ((32, 8, 8), 16, 64), ((5,), 1, 128), ((7, 3), 9, 16)]:
-        tiles = Tiles.of(sizes, places, size)
+def test_tiles_hold_every_position_once():
+    for sizes, positions, size in [((32, 8), 1024, 128), ((32, 8, 8), 16, 64), ((5,), 1, 128), ((7, 3), 9, 16)]:
+        tiles = Tiles.of(sizes, positions, size)
         for count, mine in zip((*sizes, 0, 0)[:3], tiles, strict=True):
-            assert (mine - 1) * size < count * places <= mine * size or count == mine == 0
-        assert Tiles.of(sizes, places, size, 4).all == 4 * tiles.all
+            assert (mine - 1) * size < count * positions <= mine * size or count == mine == 0
+        assert Tiles.of(sizes, positions, size, 4).all == 4 * tiles.all

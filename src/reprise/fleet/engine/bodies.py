@@ -27,7 +27,7 @@ class Body(Protocol):
         """Weights have changed."""
 
     def forward(self, x: Tensor) -> None:
-        """Take all runs' images, runs × places × height × width × 3, before the losses are computed."""
+        """Take all runs' images, runs × positions × height × width × 3, before the losses are computed."""
 
     def wanted(self, run: int) -> Sequence[Tensor]:
         """What a run's loss is to be differentiated by."""
@@ -47,12 +47,12 @@ class Separate:
         self.parts, end = {}, 0
         for name in layout.parameters:
             self.parts[name] = end, 1
-            end += aligned(layout.places[name].size)
+            end += aligned(layout.spans[name].size)
         device = next(networks[0].parameters()).device
         self.gradient = torch.zeros(len(networks), end, device=device)
         self._wanted = [[net.get_parameter(name) for name in layout.parameters] for net in networks]
-        self._slots = [
-            _slots(row, self.parts, layout.parameters, own)
+        self._into = [
+            _views(row, self.parts, layout.parameters, own)
             for row, own in zip(self.gradient, self._wanted, strict=True)
         ]
 
@@ -64,7 +64,7 @@ class Separate:
         return self._wanted[run]
 
     def take(self, run: int, gradients: Sequence[Tensor]) -> None:
-        torch._foreach_copy_(self._slots[run], list(gradients))
+        torch._foreach_copy_(self._into[run], list(gradients))
 
     def backward(self) -> None: ...
 
@@ -81,7 +81,7 @@ class Stacked:
         self.networks = [_Head(net) for net in networks]
         names = [name for name in layout.parameters if name.startswith("fc.")]
         self._own = [[net.get_parameter(name) for name in names] for net in networks]
-        self._slots = [_slots(row, self.parts, names, own) for row, own in zip(self.gradient, self._own, strict=True)]
+        self._into = [_views(row, self.parts, names, own) for row, own in zip(self.gradient, self._own, strict=True)]
 
     def changed(self) -> None:
         self.stack.turn()
@@ -99,7 +99,7 @@ class Stacked:
     def take(self, run: int, gradients: Sequence[Tensor]) -> None:
         first, *others = gradients
         self.dfeatures[run].copy_(first)
-        torch._foreach_copy_(self._slots[run], others)
+        torch._foreach_copy_(self._into[run], others)
 
     def backward(self) -> None:
         with torch.no_grad():
@@ -125,9 +125,9 @@ class _Head(nets.Network):
         return name
 
 
-def _slots(
+def _views(
     row: Tensor, parts: dict[str, tuple[int, int]], names: Sequence[str], like: Sequence[Tensor]
 ) -> list[Tensor]:
-    """The places of gradients in a row, in the shapes of their parameters."""
+    """The parts of a row where gradients go, in the shapes of their parameters."""
     starts = [parts[name][0] for name in names]
     return [shaped(row[start : start + one.numel()], one) for start, one in zip(starts, like, strict=True)]

@@ -1,6 +1,6 @@
 """Triton kernels for the convolutions of many networks at once: one tensor of images and one of weights for each run.
 
-Images are channels last, and so are weights: outputs × taps × inputs. A tile is some places of the images times some
+Images are channels last, and so are weights: outputs × taps × inputs. A tile is some positions of the images times some
 channels, and never crosses from one batch of a run to the next: so what BatchNorm needs of a tile, its mean and its
 spread on the way forward and the sums of its gradient on the way back, is made here as well, while the tile is at hand.
 
@@ -16,7 +16,7 @@ import triton.language as tl
 
 @triton.jit
 def segment_of(tile, counts, t0, t1, n0, n1, n2):
-    """A tile's batch, its place among the batch's tiles, the batch's first image, its size, and its real images."""
+    """A tile's batch, its number among the batch's tiles, the batch's first image, its size, and its real images."""
     segment = (tile >= t0).to(tl.int32) + (tile >= t0 + t1).to(tl.int32)
     local = tile - tl.where(segment == 0, 0, tl.where(segment == 1, t0, t0 + t1))
     first = tl.where(segment == 0, 0, tl.where(segment == 1, n0, n0 + n1))
@@ -87,9 +87,9 @@ def convolve(x, w, y, means, squares, counts, w_run,
     counted = (tl.arange(0, bm) < number)[:, None]
     mean = tl.sum(tl.where(counted, value, 0.0), 0) / tl.maximum(number, 1).to(tl.float32)
     apart = tl.where(counted, value - mean[None, :], 0.0)
-    place = (run * (t0 + t1 + t2) + tile) * k + outs
-    tl.store(means + place, mean, mask=outs < k)
-    tl.store(squares + place, tl.sum(apart * apart, 0), mask=outs < k)
+    entry = (run * (t0 + t1 + t2) + tile) * k + outs
+    tl.store(means + entry, mean, mask=outs < k)
+    tl.store(squares + entry, tl.sum(apart * apart, 0), mask=outs < k)
 
 
 @triton.jit
@@ -106,8 +106,8 @@ def conv_input_grad(dy, w, dz, around, around_dy, around_w, out, x1, mean1, scal
 
     With `add` the gradient that came the way around is added; with `projected`, the one that comes through the 1×1
     convolution there. Of each tile and channel of dz: its sum, and its product with what was normalised before the
-    ReLU, (x1 − mean1) · scale1; with `two`, with x2 as well. Where the convolution goes two places at a time, a tile
-    has places of one parity, which see one, two or four of the nine taps.
+    ReLU, (x1 − mean1) · scale1; with `two`, with x2 as well. Where the convolution goes two positions at a time, a tile
+    has positions of one parity, which see one, two or four of the nine taps.
     """
     run = tl.program_id(1).to(tl.int64)
     counts += run * segments
@@ -171,18 +171,18 @@ def conv_input_grad(dy, w, dz, around, around_dy, around_w, out, x1, mean1, scal
     value = tl.where(kept, acc, 0.0).to(dz.dtype.element_ty)  # 0 for what is not real, as dy and `around` are
     tl.store(dz + where, value, mask=mask)
     value = value.to(tl.float32)
-    place = (run * (t0 + t1 + t2) + tile) * c + ins
+    entry = (run * (t0 + t1 + t2) + tile) * c + ins
     at = (run * segments + segment) * c + ins
-    tl.store(sums + place, tl.sum(value, 0), mask=ins < c)
+    tl.store(sums + entry, tl.sum(value, 0), mask=ins < c)
     mean = tl.load(mean1 + at, mask=ins < c, other=0.0)
     scale = tl.load(scale1 + at, mask=ins < c, other=0.0)
     normal = (tl.load(x1 + where, mask=mask, other=0.0).to(tl.float32) - mean[None, :]) * scale[None, :]
-    tl.store(products1 + place, tl.sum(value * normal, 0), mask=ins < c)
+    tl.store(products1 + entry, tl.sum(value * normal, 0), mask=ins < c)
     if two:
         mean = tl.load(mean2 + at, mask=ins < c, other=0.0)
         scale = tl.load(scale2 + at, mask=ins < c, other=0.0)
         normal = (tl.load(x2 + where, mask=mask, other=0.0).to(tl.float32) - mean[None, :]) * scale[None, :]
-        tl.store(products2 + place, tl.sum(value * normal, 0), mask=ins < c)
+        tl.store(products2 + entry, tl.sum(value * normal, 0), mask=ins < c)
 
 
 @triton.jit
@@ -191,7 +191,7 @@ def conv_weight_grad(dy, x, dw, counts, dw_run, dw_part,
           side: tl.constexpr, stride: tl.constexpr, images: tl.constexpr, segments: tl.constexpr,
           rows: tl.constexpr, bm: tl.constexpr, bn: tl.constexpr, bk: tl.constexpr,
           precision: tl.constexpr):  # fmt: skip
-    """The gradient of a convolution's weights, in parts: each over `rows` places of the output, to be added up.
+    """The gradient of a convolution's weights, in parts: each over `rows` positions of the output, to be added up.
 
     A program has the taps of one row, which share what they read of dy.
     """

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 _ALIGNED = 64  # every tensor of a row, and every row, begins at a multiple of this, where wide loads are possible
 
 
-class Place(NamedTuple):
+class Span(NamedTuple):
     """Where a tensor lies in a row."""
 
     start: int
@@ -27,7 +27,7 @@ class Place(NamedTuple):
 class Layout:
     """What lies where in a network's row: convolutions' weights first, then other parameters, then buffers."""
 
-    places: dict[str, Place]
+    spans: dict[str, Span]
     parameters: list[str]  # in the order of the row
     copied: int  # numbers of convolutions' weights
     weights: int  # numbers of all parameters
@@ -35,24 +35,24 @@ class Layout:
 
     @classmethod
     def of(cls, net: nn.Module) -> Layout:
-        places: dict[str, Place] = {}
+        spans: dict[str, Span] = {}
         parameters: list[str] = []
         end = copied = weights = 0
         for module, name, whole, tensor in _tensors(net):
-            places[whole] = Place(end, tensor.numel())
+            spans[whole] = Span(end, tensor.numel())
             end = aligned(end + tensor.numel())
             if name in module._parameters:
                 parameters.append(whole)
                 weights = end
                 copied = end if tensor.dim() == 4 else copied
-        return cls(places, parameters, copied, weights, end)
+        return cls(spans, parameters, copied, weights, end)
 
     @torch.no_grad()
     def attach(self, net: nn.Module, row: Tensor) -> None:
         """Move a network's state into a row, of which its parameters and buffers become views."""
         for module, name, whole, tensor in _tensors(net):
-            place = self.places[whole]
-            part = shaped(row[place.start : place.end], tensor)
+            span = self.spans[whole]
+            part = shaped(row[span.start : span.end], tensor)
             part.copy_(tensor)
             if name in module._parameters:
                 tensor.data = part
@@ -70,8 +70,8 @@ def initial_row(net: nn.Module) -> Tensor:
     layout = Layout.of(net)
     row = torch.zeros(layout.length)
     for _, _, whole, tensor in _tensors(net):
-        place = layout.places[whole]
-        shaped(row[place.start : place.end], tensor).copy_(tensor.detach())
+        span = layout.spans[whole]
+        shaped(row[span.start : span.end], tensor).copy_(tensor.detach())
     return row
 
 

@@ -1,7 +1,7 @@
 """A lane: some runs side by side, step by step, their step captured once as a CUDA graph and replayed.
 
 All that a step reads lies on the device: images, tapes, crops, and counters that the step itself moves on. So the host
-only says "again". When a run ends, the next one's tape and weights are copied into its places, and the graph is used
+only says "again". When a run ends, the next one's tape and weights are copied into its slot, and the graph is used
 as it is. Batches that are not full are padded, with weight 0 and out of BatchNorm's sight, so that every step of every
 run is the same graph.
 """
@@ -37,7 +37,7 @@ _TEST_BATCH = 1000
 
 
 class Lane:
-    """Places for `width` runs of a group whose runs differ in stream, tape and seed alone.
+    """Slots for `width` runs of a group whose runs differ in stream, tape and seed alone.
 
     Without a GPU, where Triton's interpreter stands in for the kernels, steps are taken one by one.
     """
@@ -55,7 +55,7 @@ class Lane:
         self.branches = [torch.cuda.Stream(device) if on_a_gpu else None for _ in range(1, width)]
         self.segments = 1 + (config.draws if config.replay else 0)
         self.sizes = (config.batch, *[config.replay] * (self.segments - 1))
-        self.places = sum(self.sizes)
+        self.positions = sum(self.sizes)
         self.examples = len(pixels.labels)
         self.longest = longest
         self.graph: torch.cuda.CUDAGraph | None = None
@@ -70,25 +70,25 @@ class Lane:
         self.synchronize()
 
     def _allocate(self, tests: int) -> None:
-        device, runs, places, batch = self.device, self.width, self.places, self.config.batch
+        device, runs, positions, batch = self.device, self.width, self.positions, self.config.batch
         height, width = self.pixels.images.shape[1:3]
 
         def zeros(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
             return torch.zeros((runs, *shape), dtype=dtype, device=device)
 
-        longest = self.longest + 1  # the last place is for runs that have ended
-        self.ids = zeros(longest, places, dtype=torch.int32)
+        longest = self.longest + 1  # the last row is for runs that have ended
+        self.ids = zeros(longest, positions, dtype=torch.int32)
         self.counts = zeros(longest, self.segments, dtype=torch.int32)
-        self.crops = zeros(longest, places, 3, dtype=torch.int8)
+        self.crops = zeros(longest, positions, 3, dtype=torch.int8)
         self.counter = zeros(dtype=torch.int64)
         self.active = zeros(dtype=torch.int32)
         dtype = torch.bfloat16 if self.config.precision == "bf16" else torch.float32
-        self.x = zeros(places, height, width, 3, dtype=dtype)
-        self.y, self.example = zeros(places, dtype=torch.int64), zeros(places, dtype=torch.int64)
+        self.x = zeros(positions, height, width, 3, dtype=dtype)
+        self.y, self.example = zeros(positions, dtype=torch.int64), zeros(positions, dtype=torch.int64)
         self.keep, self.group = zeros(batch, dtype=torch.int64), zeros(batch, dtype=torch.int64)
-        self.weight = zeros(places)
+        self.weight = zeros(positions)
         self.real = zeros(self.segments, dtype=torch.int32)
-        self.seen = zeros(self.classes + 1, dtype=torch.bool)  # the last place is for what is not real
+        self.seen = zeros(self.classes + 1, dtype=torch.bool)  # the last entry is for what is not real
         self.loss, self.logits = zeros(1), zeros(batch, self.classes)
         self.losses, self.hits = zeros(longest), zeros(longest, dtype=torch.int64)
         self.correct = zeros(tests, 2, self.classes, dtype=torch.int64)
@@ -175,12 +175,12 @@ class Lane:
     def _fetch(self) -> None:
         pixels, config = self.pixels, self.config
         height, width = pixels.images.shape[1:3]
-        grid = (self.places, -(-height * width * 3 // _BLOCK), self.width)
+        grid = (self.positions, -(-height * width * 3 // _BLOCK), self.width)
         launch(
             step_kernels.fetch, grid,
             pixels.images, pixels.labels, self.ids, self.counts, self.crops, self.counter, self.active, pixels.shift,
             pixels.scale, self.x, self.y, self.example, self.keep, self.group, self.weight, self.real,
-            self.ids.shape[1], height=height, width=width, places=self.places, incoming=config.batch,
+            self.ids.shape[1], height=height, width=width, positions=self.positions, incoming=config.batch,
             replay=max(config.replay, 1), segments=self.segments, pad=PAD, nowhere=self.examples, classes=self.classes,
             block=_BLOCK,
         )  # fmt: skip
@@ -228,41 +228,41 @@ class Lane:
         self.losses.scatter_(1, at, self.loss)
         right = (self.logits.argmax(2) == self.y[:, :batch]) & (self.weight[:, :batch] > 0)
         self.hits.scatter_(1, at, right.sum(1, keepdim=True))
-        torch.clamp(self.counter + self.active, max=self.longest, out=self.counter)  # beyond it there is no place
+        torch.clamp(self.counter + self.active, max=self.longest, out=self.counter)  # beyond it there is no row
         if self.biases is not None:
-            place = self.layout.places["fc.bias"]
-            now = self.rows[:, None, place.start : place.end]
+            span = self.layout.spans["fc.bias"]
+            now = self.rows[:, None, span.start : span.end]
             self.biases.scatter_(1, self.counter[:, None, None].expand_as(now), now)
 
     @torch.no_grad()
-    def begin(self, place: int, planned: Planned, weights: Tensor) -> None:
+    def begin(self, slot: int, planned: Planned, weights: Tensor) -> None:
         """Take a run: its tape, its crops, its initial weights. Nothing of the last one remains."""
         with torch.cuda.stream(self.stream):
             for mine, theirs in ((self.ids, planned.ids), (self.counts, planned.counts), (self.crops, planned.crops)):
-                mine[place, : len(theirs)].copy_(_sent(theirs, self.device), non_blocking=True)
-            self.counter[place] = 0
-            self.seen[place] = False
-            self.losses[place] = torch.nan
-            for name, buffer in self.learners[place].named_buffers():
+                mine[slot, : len(theirs)].copy_(_sent(theirs, self.device), non_blocking=True)
+            self.counter[slot] = 0
+            self.seen[slot] = False
+            self.losses[slot] = torch.nan
+            for name, buffer in self.learners[slot].named_buffers():
                 if not name.startswith("net."):
                     buffer.zero_()  # padding has weight 0, but no weight takes a NaN away
             weights = weights if weights.is_cuda else _sent(weights.numpy(), self.device)
             for rows in (self.rows, self.mean_rows):
-                rows[place].copy_(weights)
+                rows[slot].copy_(weights)
             if self.copies is not None:
-                self.copies[place].copy_(self.rows[place, : self.layout.copied])
+                self.copies[slot].copy_(self.rows[slot, : self.layout.copied])
             self.body.changed()
             if self.biases is not None:
-                self.biases[place, 0] = self.nets[place].fc.bias.detach()  # type: ignore[operator]
-            self.active[place] = 1
+                self.biases[slot, 0] = self.nets[slot].fc.bias.detach()  # type: ignore[operator]
+            self.active[slot] = 1
 
-    def rest(self, place: int) -> None:
-        """From here on, leave this place as it is, until another run begins there."""
+    def rest(self, slot: int) -> None:
+        """From here on, leave this slot as it is, until another run begins there."""
         with torch.cuda.stream(self.stream):
-            self.active[place] = 0
+            self.active[slot] = 0
 
     def rewind(self) -> None:
-        """Have all places go on from the first step, as far as the tape is concerned."""
+        """Have all slots go on from the first step, as far as the tape is concerned."""
         with torch.cuda.stream(self.stream):
             self.counter.zero_()
             self.active.fill_(1)
@@ -288,7 +288,7 @@ class Lane:
             self.stream.synchronize()
 
     @torch.no_grad()
-    def evaluate(self, place: int, number: int, chosen: NDArray[np.int64]) -> None:
+    def evaluate(self, slot: int, number: int, chosen: NDArray[np.int64]) -> None:
         """Test both read-outs of a run on these images, and keep the counts under `number`."""
         config = self.config
         batches = max(-(-len(chosen) // _TEST_BATCH), 1)
@@ -298,7 +298,7 @@ class Lane:
             ids = _sent(padded, self.device)
             real = torch.arange(len(padded), device=self.device) < len(chosen)
             labels = self.test.labels[ids]
-            for which, net in enumerate((self.mean_nets[place], self.nets[place])):
+            for which, net in enumerate((self.mean_nets[slot], self.nets[slot])):
                 forward = read_out(net, config.precision) if net.stackable else _evaluated(net)
                 with forward_precision(config.precision, self.device):
                     parts = [
@@ -306,7 +306,7 @@ class Lane:
                         for part in torch.split(ids, _TEST_BATCH)
                     ]
                 right = (torch.cat(parts) == labels) & real
-                self.correct[place, number, which].zero_().index_add_(0, labels, right.long())
+                self.correct[slot, number, which].zero_().index_add_(0, labels, right.long())
 
 
 @contextlib.contextmanager
@@ -338,10 +338,10 @@ def _evaluated(net: nn.Module) -> Callable[[Tensor], Tensor]:
 
 
 def _pieces(layout: Layout, body: Body, device: torch.device) -> list[Tensor]:
-    """All weights cut into pieces, as `sgd_ema` goes over them: place, source, size, parts, and step between parts."""
+    """All weights cut into pieces, as `sgd_ema` goes over them: start, source, size, parts, and step between parts."""
     found = []
     for name in layout.parameters:
-        start, size = layout.places[name]
+        start, size = layout.spans[name]
         source, parts = body.parts[name]
         first = np.arange(0, size, _PIECE)
         one = np.ones_like(first)

@@ -19,9 +19,9 @@ class Tiles(NamedTuple):
     t2: int
 
     @classmethod
-    def of(cls, sizes: tuple[int, ...], places: int, size: int, classes: int = 1) -> Tiles:
-        """Tiles of `size` places for batches of images with `places` of each class."""
-        return cls(*(classes * -(-count * places // size) for count in (*sizes, 0, 0)[:3]))
+    def of(cls, sizes: tuple[int, ...], positions: int, size: int, classes: int = 1) -> Tiles:
+        """Tiles of `size` positions for batches of images with `positions` of each class."""
+        return cls(*(classes * -(-count * positions // size) for count in (*sizes, 0, 0)[:3]))
 
     @property
     def all(self) -> int:
@@ -45,7 +45,7 @@ class Block(NamedTuple):
 # Measured on an H200. They depend on a run's own sizes alone: so its bits do not depend on how many go beside it.
 FORWARD = {"bf16": Block(128, 128, 64, 4, 3), "tf32": Block(128, 64, 32, 4, 3), "fp32": Block(64, 64, 32, 4, 2)}
 BACKWARD = {"bf16": Block(128, 64, 64, 4, 3), "tf32": Block(128, 64, 32, 4, 3), "fp32": Block(64, 64, 32, 4, 2)}
-SMALL = {"bf16": Block(64, 64, 64, 4, 4)}  # for images of few places
+SMALL = {"bf16": Block(64, 64, 64, 4, 4)}  # for images of few positions
 WEIGHTS = {"bf16": Block(64, 64, 32, 4, 4), "tf32": Block(64, 64, 32, 4, 2), "fp32": Block(64, 64, 16, 8, 2)}
 FEW = 1024
 

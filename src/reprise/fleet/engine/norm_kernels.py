@@ -133,9 +133,9 @@ def spread(dfeatures, out, x1, mean1, scale1, dz, sums, products, counts,
     mean = tl.load(mean1 + at, mask=inside, other=0.0)
     scale = tl.load(scale1 + at, mask=inside, other=0.0)
     normal = (tl.load(x1 + where, mask=mask, other=0.0).to(tl.float32) - mean[None, :]) * scale[None, :]
-    place = (run * (t0 + t1 + t2) + tile) * c + channels
-    tl.store(sums + place, tl.sum(value, 0), mask=inside)
-    tl.store(products + place, tl.sum(value * normal, 0), mask=inside)
+    entry = (run * (t0 + t1 + t2) + tile) * c + channels
+    tl.store(sums + entry, tl.sum(value, 0), mask=inside)
+    tl.store(products + entry, tl.sum(value * normal, 0), mask=inside)
 
 
 @triton.jit

@@ -33,7 +33,7 @@ from reprise.fleet.engine.layers import (
 from reprise.nets import Network
 
 PARTS = 48  # programs of a weight gradient for each run, at least, where its tiles alone are fewer
-ROWS = 256  # places that a program of BatchNorm goes through
+ROWS = 256  # positions that a program of BatchNorm goes through
 CHUNK = 64  # tiles whose statistics a program reads at a time
 
 
@@ -62,7 +62,7 @@ class Stack:
 
     `rows` has the state of one network a row, in the order of `layout`; convolutions compute with `copies` of their
     weights, where there are any. `counts` says how many images of each batch of each run are real. Gradients of all
-    parameters have their places in `gradient`: `parts` says where, and of how many parts each is the sum.
+    parameters lie in `gradient`: `parts` says where, and of how many parts each is the sum.
     """
 
     def __init__(
@@ -94,16 +94,16 @@ class Stack:
         for name in self.layout.parameters:
             count = many.get(name.removesuffix(".weight"), 1)
             parts[name] = end, count
-            end += count * aligned(self.layout.places[name].size)
+            end += count * aligned(self.layout.spans[name].size)
         return parts, end
 
     def _split(self, layer: Layer) -> tuple[int, int]:
-        """Into how many parts a weight gradient is cut, and how many places each goes over."""
-        block, places = self._weight_block(layer), self.images * layer.p * layer.q
+        """Into how many parts a weight gradient is cut, and how many positions each goes over."""
+        block, positions = self._weight_block(layer), self.images * layer.p * layer.q
         programs = -(-layer.k // block.bm) * -(-layer.c // block.bn) * layer.side
-        deep = -(-places // max(PARTS // programs, 1))
+        deep = -(-positions // max(PARTS // programs, 1))
         rows = -(-deep // block.bk) * block.bk
-        return -(-places // rows), rows
+        return -(-positions // rows), rows
 
     def _weight_block(self, layer: Layer) -> Block:
         block = WEIGHTS[self.precision]
@@ -114,7 +114,7 @@ class Stack:
         if self.turned is None:
             return
         for layer in self.layers:
-            start, size = self.layout.places[f"{layer.conv}.weight"]
+            start, size = self.layout.spans[f"{layer.conv}.weight"]
             part = self.rows[:, start : start + size].view(self.runs, layer.k, -1)
             self.turned[:, start : start + size].view(self.runs, -1, layer.k).copy_(part.transpose(1, 2))
 
@@ -171,20 +171,20 @@ class Stack:
     # The way back.
 
     def backward(self, dfeatures: Tensor) -> None:
-        """Fill `gradient`, all but the heads' places, from what the heads give for the features."""
+        """Fill `gradient`, all but the heads' part, from what the heads give for the features."""
         slope = self._spread(dfeatures)
         for number in range(len(self.passed) - 1, -1, -1):
             first, second, around, _ = self.passed[number]
             dy, around_dy = self._input_gradient(slope, second, around)
-            self._weigh(second, dy)
+            self._conv_weight_grad(second, dy)
             if around is not None:
-                self._weigh(around, around_dy)
-            inner_dy, _ = self._input_gradient(self._pull(second, dy, first), first)
-            self._weigh(first, inner_dy)
+                self._conv_weight_grad(around, around_dy)
+            inner_dy, _ = self._input_gradient(self._conv_input_grad(second, dy, first), first)
+            self._conv_weight_grad(first, inner_dy)
             below = (self.stem_passed, None) if number == 0 else self.passed[number - 1][1:3]
-            slope = self._pull(first, inner_dy, *below, slope.dz, around, around_dy)
+            slope = self._conv_input_grad(first, inner_dy, *below, slope.dz, around, around_dy)
         dy, _ = self._input_gradient(slope, self.stem_passed)
-        self._weigh(self.stem_passed, dy)
+        self._conv_weight_grad(self.stem_passed, dy)
         if self.aside is not None:
             torch.cuda.current_stream().wait_stream(self.aside)
         self.held.clear()
@@ -204,7 +204,7 @@ class Stack:
         )  # fmt: skip
         return Slope(dz, sums, (products, products), tiles)
 
-    def _pull(
+    def _conv_input_grad(
         self, passed: Passed, dy: Tensor, below: Passed, other: Passed | None = None, dz: Tensor | None = None,
         around: Passed | None = None, around_dy: Tensor | None = None,
     ) -> Slope:  # fmt: skip
@@ -215,7 +215,7 @@ class Stack:
         layer, out = passed.layer, passed.x
         block = self._block(BACKWARD, layer).within(layer.c, layer.k)
         tiles = Tiles.of(self.sizes, layer.p * layer.q, block.bm, layer.stride**2)
-        pulled = torch.empty_like(out)
+        below_dz = torch.empty_like(out)
         sums, first, second = self._floats(3, self.runs, tiles.all, layer.c)
         turned = self.precision == "tf32"
         weight, length, (wk, wt, wc) = self._weight(layer, turned)
@@ -223,13 +223,13 @@ class Stack:
         two = other or below
         launch(
             convolve.conv_input_grad, (tiles.all * -(-layer.c // block.bn), self.runs),
-            dy, weight, pulled, out if dz is None else dz, dy if around is None else around_dy, around_weight, out,
+            dy, weight, below_dz, out if dz is None else dz, dy if around is None else around_dy, around_weight, out,
             below.y, below.mean, below.scale, two.y, two.mean, two.scale, sums, first, second, self.counts, length,
             **layer.shape, wk=wk, wt=wt, wc=wc, around_wk=around_wk, around_wc=around_wc, **self._batches,
             **tiles._asdict(), **block._asdict(), precision=self._products, add=dz is not None and around is None,
             projected=around is not None, two=other is not None,
         )  # fmt: skip
-        return Slope(pulled, sums, (first, second), tiles)
+        return Slope(below_dz, sums, (first, second), tiles)
 
     def _input_gradient(self, slope: Slope, passed: Passed, around: Passed | None = None) -> tuple[Tensor, Tensor]:
         """What dz gives for the output of a convolution, and for that of the one on the way around."""
@@ -239,8 +239,8 @@ class Stack:
             if one is not None:
                 launch(
                     kernels.bn_weight_grad, (-(-layer.k // 16), self.runs),
-                    slope.sums, products, self.counts, level, into, self._slot(f"{one.layer.norm}.weight"),
-                    self._slot(f"{one.layer.norm}.bias"), self.gradient.shape[1], layer.p * layer.q, c=layer.k,
+                    slope.sums, products, self.counts, level, into, self._gradient_of(f"{one.layer.norm}.weight"),
+                    self._gradient_of(f"{one.layer.norm}.bias"), self.gradient.shape[1], layer.p * layer.q, c=layer.k,
                     segments=len(self.sizes), **slope.tiles._asdict(), chunk=CHUNK, bc=16,
                 )  # fmt: skip
         dx = torch.empty_like(passed.y)
@@ -253,7 +253,7 @@ class Stack:
         )  # fmt: skip
         return dx, around_dx
 
-    def _weigh(self, passed: Passed, dy: Tensor) -> None:
+    def _conv_weight_grad(self, passed: Passed, dy: Tensor) -> None:
         """The gradient of a convolution's weights; nothing waits for it but the end."""
         layer = passed.layer
         block = self._weight_block(layer)
@@ -265,7 +265,7 @@ class Stack:
         with torch.cuda.stream(self.aside):
             launch(
                 convolve.conv_weight_grad, (programs, self.runs),
-                dy, passed.x, self._slot(f"{layer.conv}.weight"), self.counts, self.gradient.shape[1],
+                dy, passed.x, self._gradient_of(f"{layer.conv}.weight"), self.counts, self.gradient.shape[1],
                 aligned(layer.k * layer.c * layer.side**2), **layer.shape, side=layer.side, images=self.images,
                 segments=len(self.sizes), rows=rows, **block._asdict(), precision=self._products,
             )  # fmt: skip
@@ -282,7 +282,7 @@ class Stack:
         return {"images": self.images, "segments": len(self.sizes), "n0": n0, "n1": n1, "n2": n2}
 
     def _rowwise(self, layer: Layer) -> tuple[tuple[int, int, int], dict[str, int]]:
-        """Grid and sizes for kernels that go over places × channels, `ROWS` places a program."""
+        """Grid and sizes for kernels that go over positions × channels, `ROWS` positions a program."""
         tiles, bc = Tiles.of(self.sizes, layer.p * layer.q, ROWS), min(64, tile_side(layer.k))
         cut = {"t0": tiles.t0, "t1": tiles.t1, "size": ROWS, "bm": 64, "bc": bc}
         sizes = {"hw": layer.p * layer.q, "c": layer.k, **self._batches, **cut}
@@ -297,9 +297,9 @@ class Stack:
 
     def _own(self, name: str) -> Tensor:
         """A tensor of the state: that of the first run, from where the others' are one row apart."""
-        return self.rows[0, self.layout.places[name].start :]
+        return self.rows[0, self.layout.spans[name].start :]
 
-    def _slot(self, name: str) -> Tensor:
+    def _gradient_of(self, name: str) -> Tensor:
         return self.gradient[0, self.parts[name][0] :]
 
     def _norm(self, passed: Passed) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -307,7 +307,7 @@ class Stack:
 
     def _weight(self, layer: Layer, turned: bool) -> tuple[Tensor, int, tuple[int, int, int]]:
         """A convolution's weights, numbers from run to run, and from output to output, tap to tap, input to input."""
-        start = self.layout.places[f"{layer.conv}.weight"].start
+        start = self.layout.spans[f"{layer.conv}.weight"].start
         taps = layer.side**2
         if turned and self.turned is not None:
             return self.turned[0, start:], self.turned.shape[1], (1, layer.c * layer.k, layer.k)

@@ -9,36 +9,36 @@ import triton.language as tl
 @triton.jit
 def fetch(images, labels, ids, counts, crops, counter, active, shift, scale,
           x, y, example, keep, group, weight, real, longest, height: tl.constexpr,
-          width: tl.constexpr, places: tl.constexpr, incoming: tl.constexpr, replay: tl.constexpr,
+          width: tl.constexpr, positions: tl.constexpr, incoming: tl.constexpr, replay: tl.constexpr,
           segments: tl.constexpr, pad: tl.constexpr, nowhere, classes: tl.constexpr,
           block: tl.constexpr):  # fmt: skip
     """The images of the step where each run's counter stands: cropped, flipped, normalised, with label, id and weight.
 
-    `ids` has a row of places for each step: the incoming batch, then the replay batches; a place beyond a batch's
+    `ids` has a row of positions for each step: the incoming batch, then the replay batches; a position beyond a batch's
     count holds an id all the same, and gets the weight 0. A run that is not active has no real image. `keep` is the
-    id under which an incoming example's logits are kept, and `group` its class among those present: for a place that
+    id under which an incoming example's logits are kept, and `group` its class among those present: for a position that
     is not real, one beyond the last.
     """
-    place = tl.program_id(0)
+    position = tl.program_id(0)
     run = tl.program_id(2).to(tl.int64)
     step = run * longest + tl.load(counter + run)
-    segment = tl.where(place < incoming, 0, 1 + (place - incoming) // replay)
-    within = tl.where(place < incoming, place, (place - incoming) % replay)
+    segment = tl.where(position < incoming, 0, 1 + (position - incoming) // replay)
+    within = tl.where(position < incoming, position, (position - incoming) % replay)
     count = tl.load(counts + step * segments + segment) * tl.load(active + run)
-    one = tl.load(ids + step * places + place).to(tl.int64)
-    here = run * places + place
+    one = tl.load(ids + step * positions + position).to(tl.int64)
+    here = run * positions + position
     if tl.program_id(1) == 0:
         is_real = within < count
         label = tl.load(labels + one)
         tl.store(y + here, label)
         tl.store(example + here, one)
         tl.store(weight + here, tl.where(is_real, 1.0 / tl.maximum(count, 1).to(tl.float32), 0.0))
-        if place < incoming:
-            tl.store(keep + run * incoming + place, tl.where(is_real, one, nowhere))
-            tl.store(group + run * incoming + place, tl.where(is_real, label, classes))
+        if position < incoming:
+            tl.store(keep + run * incoming + position, tl.where(is_real, one, nowhere))
+            tl.store(group + run * incoming + position, tl.where(is_real, label, classes))
         if within == 0:
             tl.store(real + run * segments + segment, count)
-    where = (step * places + place) * 3
+    where = (step * positions + position) * 3
     down = tl.load(crops + where).to(tl.int32) - pad
     right = tl.load(crops + where + 1).to(tl.int32) - pad
     flip = tl.load(crops + where + 2).to(tl.int32)
@@ -56,11 +56,11 @@ def fetch(images, labels, ids, counts, crops, counter, active, shift, scale,
 
 
 @triton.jit
-def sgd_ema(state, mean, copy, gradient, places, sources, sizes, parts, steps, real, row_length, copy_length,
+def sgd_ema(state, mean, copy, gradient, starts, sources, sizes, parts, steps, real, row_length, copy_length,
             gradient_length, segments, lr, decay, horizon: tl.constexpr, copied, block: tl.constexpr):  # fmt: skip
     """A step of SGD over all weights; then mean += (n / horizon) · (weight − mean) for n examples that came in.
 
-    A program has a piece of one tensor: `places` says where it lies in a run's row of weights, `sources` where in its
+    A program has a piece of one tensor: `starts` says where it lies in a run's row of weights, `sources` where in its
     row of gradients, `sizes` how long it is; the gradient is the sum of `parts`, `steps` apart. All of these are
     multiples of 64, and there is nothing but 0 between tensors. Of the first `copied` weights there is a copy in bf16,
     which is written too.
@@ -77,13 +77,13 @@ def sgd_ema(state, mean, copy, gradient, places, sources, sizes, parts, steps, r
     step = tl.multiple_of(tl.load(steps + piece), 64)
     for part in range(1, tl.load(parts + piece)):
         slope += tl.load(source + part * step, mask=mask, other=0.0)
-    place = tl.multiple_of(tl.load(places + piece), 64)
-    where = run * row_length + place + within
+    start = tl.multiple_of(tl.load(starts + piece), 64)
+    where = run * row_length + start + within
     weight = tl.load(state + where, mask=mask, other=0.0)
     weight -= lr * (slope + decay * weight)
     tl.store(state + where, weight, mask=mask)
-    has_copy = mask & (place + within < copied)
-    tl.store(copy + run * copy_length + place + within, weight.to(copy.dtype.element_ty), mask=has_copy)
+    has_copy = mask & (start + within < copied)
+    tl.store(copy + run * copy_length + start + within, weight.to(copy.dtype.element_ty), mask=has_copy)
     rate = tl.minimum(came.to(tl.float32) / horizon, 1.0)
     then = tl.load(mean + where, mask=mask, other=0.0)
     tl.store(mean + where, then + rate * (weight - then), mask=mask)
