@@ -96,8 +96,8 @@ def train_all(asked: argparse.Namespace, findings: Findings) -> None:
             pool.submit(plainly, run, asked.data, asked.device).add_done_callback(partial(ended, run=run))
         for precision in asked.fleet.split(","):
             runs = [run_of(asked, seed, precision) for seed in seeds]
-            for landed in fleet(runs, data=asked.data, device=asked.device, lanes=asked.lanes, jobs=asked.jobs):
-                findings.add(f"fleet {precision}", landed.config, landed.record, landed.error)
+            for outcome in fleet(runs, data=asked.data, device=asked.device, lanes=asked.lanes, jobs=asked.jobs):
+                findings.add(f"fleet {precision}", outcome.config, outcome.record, outcome.error)
 
 
 def compare(finals: Finals, plain: str) -> list[dict[str, Any]]:

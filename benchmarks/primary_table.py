@@ -64,16 +64,16 @@ def train_all(asked: argparse.Namespace, runs: Mapping[Any, Cell]) -> tuple[dict
     began, used = time.perf_counter(), time.process_time()
     about = f"{len(runs)} runs on {asked.dataset}, {asked.precision}, {asked.device}"
     with fleet_screen(about) as screen:
-        for landed in fleet(
+        for outcome in fleet(
             list(runs), data=asked.data, out=asked.out, device=asked.device, lanes=asked.lanes, jobs=asked.jobs,
             watch=screen,
         ):  # fmt: skip
-            if landed.record is None:
-                failed.append(f"{landed.name}: {landed.error}")
+            if outcome.record is None:
+                failed.append(f"{outcome.name}: {outcome.error}")
                 screen.say(f"failed: {failed[-1]}")
                 continue
-            records[landed.config] = landed.record
-            fresh += 0 if landed.known else int(landed.record["stream"]["steps"])
+            records[outcome.config] = outcome.record
+            fresh += 0 if outcome.known else int(outcome.record["stream"]["steps"])
     wall = time.perf_counter() - began
     host = (time.process_time() - used) / wall
     facts = {

@@ -49,32 +49,33 @@ def kept(folder):
 
 
 def test_a_record_is_on_disk_when_its_run_is_given(ran, tmp_path):
-    for number, landed in enumerate(fleet(RUNS, images(), out=tmp_path), 1):
+    for number, outcome in enumerate(fleet(RUNS, images(), out=tmp_path), 1):
         assert kept(tmp_path) == {identity(run) for run in RUNS[:number]}
-        written = json.loads((tmp_path / "runs" / f"{identity(landed.config)}.json").read_text())
-        assert result(written) == result(landed.record)
+        written = json.loads((tmp_path / "runs" / f"{identity(outcome.config)}.json").read_text())
+        assert result(written) == result(outcome.record)
     assert ran == RUNS
 
 
 def test_a_run_that_has_its_record_is_not_run_again(ran, tmp_path):
-    flying = fleet(RUNS, images(), out=tmp_path)
-    first = next(flying)
-    flying.close()
+    outcomes = fleet(RUNS, images(), out=tmp_path)
+    first = next(outcomes)
+    outcomes.close()
     again = list(fleet(RUNS, images(), out=tmp_path))
     assert ran == RUNS
-    assert [(landed.config, landed.known) for landed in again] == [(RUNS[0], True), (RUNS[1], False), (RUNS[2], False)]
+    assert [outcome.config for outcome in again] == RUNS
+    assert [outcome.known for outcome in again] == [True, False, False]
     assert result(again[0].record) == result(first.record)
 
 
 def test_images_that_differ_in_a_bit_have_records_of_their_own_in_one_folder(ran, tmp_path):
     given = [images(), other_pixels(), other_pixels(part="test")]
-    first = [[landed.record for landed in fleet(RUNS[:2], one, out=tmp_path)] for one in given]
+    first = [[outcome.record for outcome in fleet(RUNS[:2], one, out=tmp_path)] for one in given]
     assert ran == 3 * RUNS[:2]
     assert kept(tmp_path) == {identity(run, one) for run in RUNS[:2] for one in given}
     assert len(kept(tmp_path)) == 6
     again = [list(fleet(RUNS[:2], one, out=tmp_path)) for one in given]
-    assert all(landed.known for ends in again for landed in ends)
-    assert [[landed.record for landed in ends] for ends in again] == first
+    assert all(outcome.known for ends in again for outcome in ends)
+    assert [[outcome.record for outcome in ends] for ends in again] == first
     assert ran == 3 * RUNS[:2]
 
 
@@ -86,7 +87,7 @@ def test_images_are_read_once_for_all_records_that_are_there_and_not_at_all_if_n
     list(fleet(RUNS, out=tmp_path))
     assert read == []
     monkeypatch.setattr(Images, "fingerprints", lambda self, run: hashed.append(run) or fingerprints(self, run))
-    assert all(landed.known for landed in fleet(RUNS, out=tmp_path))
+    assert all(outcome.known for outcome in fleet(RUNS, out=tmp_path))
     assert len(read) == len(hashed) == 1
 
 
@@ -128,14 +129,14 @@ def test_a_failed_run_leaves_no_record_and_is_tried_again(ran, tmp_path):
     assert well.error is None
     assert kept(tmp_path) == {identity(RUNS[1])}
     ran.clear()
-    assert [landed.config for landed in fleet(runs, images(), out=tmp_path)] == [RUNS[1], runs[0]]
+    assert [outcome.config for outcome in fleet(runs, images(), out=tmp_path)] == [RUNS[1], runs[0]]
     assert ran == runs[:1]
 
 
 def test_a_run_that_is_listed_twice_is_run_once_and_told_of_once(ran):
     told = []
     ends = list(fleet([*RUNS, RUNS[0], RUNS[2]], images(), watch=told.append))
-    assert [landed.config for landed in ends] == RUNS
+    assert [outcome.config for outcome in ends] == RUNS
     assert ran == RUNS
     assert (told[-1].done, told[-1].total) == (3, 3)
 
@@ -185,9 +186,9 @@ def test_what_a_lane_leaves_becomes_the_record_that_the_plain_loop_makes(monkeyp
         pass
     outcome = (RUNS[0], RunResult.of(run), {"train": 1.5})
     monkeypatch.setattr(fleet_module, "on_cores", lambda *_: iter([outcome]))
-    (landed,) = fleet(RUNS[:1], images())
-    assert result(landed.record) == result(train(RUNS[0], images()))
-    assert landed.record["timings"] == {"train": 1.5}
+    (outcome,) = fleet(RUNS[:1], images())
+    assert result(outcome.record) == result(train(RUNS[0], images()))
+    assert outcome.record["timings"] == {"train": 1.5}
 
 
 def test_a_run_is_named_in_a_few_words():

@@ -37,7 +37,7 @@ def no_process_outlives_its_fleet():
     assert children() == []
 
 
-def flown(jobs, runs):
+def ended(jobs, runs):
     """Every run's end by its configuration, all that was told on the way, and the cores that each process had."""
     told, cores = [], {}
 
@@ -46,13 +46,13 @@ def flown(jobs, runs):
         for child in children():
             cores.setdefault(child.pid, set()).add(frozenset(os.sched_getaffinity(child.pid)))
 
-    ends = {landed.config: landed for landed in fleet(runs, images(), jobs=jobs, watch=watch)}
+    ends = {outcome.config: outcome for outcome in fleet(runs, images(), jobs=jobs, watch=watch)}
     return ends, told, cores
 
 
 @pytest.fixture(scope="module")
 def two():
-    return flown(2, [*GOOD, DIVERGED])
+    return ended(2, [*GOOD, DIVERGED])
 
 
 def test_records_are_those_of_runs_made_alone(two):
@@ -64,7 +64,7 @@ def test_records_are_those_of_runs_made_alone(two):
 
 
 def test_records_do_not_depend_on_the_number_of_processes(two):
-    ends, told, cores = flown(1, GOOD[:2])
+    ends, told, cores = ended(1, GOOD[:2])
     assert {run: result(ends[run].record) for run in ends} == {run: result(two[0][run].record) for run in GOOD[:2]}
     assert told[-1].steps == STEPS * 2
     assert len(cores) == 1
@@ -105,7 +105,7 @@ def test_images_that_are_not_there_are_an_error_of_that_run_alone(tmp_path):
     small = {"tasks": 5, "batch": 8, "buffer": 20, "replay": 4, "width": 2, "per_class": 3, "test_per_class": 1}
     here, gone = config(**small, dataset="glyphs"), config(**small, dataset=str(tmp_path / "gone"))
     unknown = config(**{**small, "width": 64}, dataset="glyphs", backbone="resnet19")
-    ends = {landed.config: landed for landed in fleet([gone, here, unknown], jobs=1)}
+    ends = {outcome.config: outcome for outcome in fleet([gone, here, unknown], jobs=1)}
     assert ends[here].record["identity"] == identity(here, Images.load(here))
     assert ends[gone].record is None
     assert "gone" in str(ends[gone].error)
@@ -116,13 +116,13 @@ def test_images_that_are_not_there_are_an_error_of_that_run_alone(tmp_path):
 def test_a_process_that_is_killed_takes_only_its_own_run_with_it(tmp_path):
     runs = [GOOD[0], LONG[0], GOOD[1]]
     ends = []
-    for landed in fleet(runs, images(40), out=tmp_path, jobs=1):
+    for outcome in fleet(runs, images(40), out=tmp_path, jobs=1):
         if not ends:
             (worker,) = children()
             os.kill(worker.pid, signal.SIGKILL)
-        ends.append(landed)
-    assert [landed.config for landed in ends] == runs
-    assert [landed.error is None for landed in ends] == [True, False, True]
+        ends.append(outcome)
+    assert [outcome.config for outcome in ends] == runs
+    assert [outcome.error is None for outcome in ends] == [True, False, True]
     assert isinstance(ends[1].error, TrainingFailed)
     assert "status -9" in str(ends[1].error)
     kept = {path.stem for path in (tmp_path / "runs").iterdir()}
@@ -142,17 +142,17 @@ def test_processes_that_cannot_begin_are_not_tried_for_every_run(monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {4095})
     ends = list(fleet([*GOOD, *LONG], images(), jobs=2))
     assert len(started) == 2
-    assert [landed.config for landed in ends] == [*GOOD, *LONG]
-    for landed in ends:
-        assert isinstance(landed.error, TrainingFailed)
-        assert "no process could begin: [Errno 22] Invalid argument" in str(landed.error)
+    assert [outcome.config for outcome in ends] == [*GOOD, *LONG]
+    for outcome in ends:
+        assert isinstance(outcome.error, TrainingFailed)
+        assert "no process could begin: [Errno 22] Invalid argument" in str(outcome.error)
 
 
 def test_a_fleet_that_is_closed_stops_its_processes_and_keeps_what_was_done(tmp_path):
-    flying = fleet([GOOD[0], *LONG], images(40), out=tmp_path, jobs=1)
-    first = next(flying)
+    outcomes = fleet([GOOD[0], *LONG], images(40), out=tmp_path, jobs=1)
+    first = next(outcomes)
     (worker,) = children()
-    flying.close()
+    outcomes.close()
     with pytest.raises(ProcessLookupError):
         os.kill(worker.pid, 0)
     kept = list((tmp_path / "runs").iterdir())
@@ -168,7 +168,7 @@ from reprise.fleet import fleet
 def main():
     runs = [config(seed=1), *(config(seed=seed, buffer=50) for seed in (11, 12, 13))]
     try:
-        for landed in fleet(runs, images(40), out=sys.argv[1], jobs=1):
+        for outcome in fleet(runs, images(40), out=sys.argv[1], jobs=1):
             print(*[child.pid for child in multiprocessing.active_children()], flush=True)
     except KeyboardInterrupt:
         print("interrupted", flush=True)

@@ -69,11 +69,11 @@ def plain(images: Images, size: Size, device: torch.device, precision: str) -> T
 def on_processes(images: Images, size: Size, jobs: int) -> Timing:
     """`reprise.fleet` on a CPU: what its processes do together, each timed by itself from first to last step."""
     rate, done = 0.0, 0
-    for landed in fleet([config(size, "fp32", seed) for seed in range(jobs)], images, jobs=jobs):
-        if landed.record is None:
-            raise landed.error or RuntimeError(f"{landed.name} has neither record nor error")
-        count = int(landed.record["stream"]["steps"])
-        rate += count / landed.record["timings"]["train"]
+    for outcome in fleet([config(size, "fp32", seed) for seed in range(jobs)], images, jobs=jobs):
+        if outcome.record is None:
+            raise outcome.error or RuntimeError(f"{outcome.name} has neither record nor error")
+        count = int(outcome.record["stream"]["steps"])
+        rate += count / outcome.record["timings"]["train"]
         done += count
     return Timing(done, [done / rate])
 
