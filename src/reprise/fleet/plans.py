@@ -75,7 +75,7 @@ class Plans:
 
     @property
     def ready(self) -> bool:
-        """Whether the next run can take off."""
+        """Whether the next run can begin."""
         if self.wrong is not None:
             raise self.wrong
         if not self.plans:
