@@ -34,7 +34,7 @@ slow: $(VENV)/.dev ## run the slow studies that make test leaves out
 vit: ## run the tests that need timm or Triton, in an environment of its own: torch for a GPU, 6 GB
 	$(PYTHON) -m venv .venv-vit
 	.venv-vit/bin/python -m pip --disable-pip-version-check --no-input --quiet install -e '.[vit]' pytest hypothesis
-	.venv-vit/bin/python -m pytest tests/nets tests/train/test_vit_run.py tests/train/fleet
+	.venv-vit/bin/python -m pytest tests/nets tests/train/test_vit_run.py tests/fleet
 
 bench: $(VENV)/.dev ## measure speed, each measure beside its floor
 	@set -e; for name in memory fleet; do echo "benchmarks/$$name.py"; $(BIN)/python benchmarks/$$name.py; done
