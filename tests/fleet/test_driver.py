@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 import torch
 from fleet.planner import Planner
-from train.tinyruns import config, images
+from train.tinyruns import Thin, config, images
 
 from reprise import nets
 from reprise.core.workers import NoMainGuard
@@ -146,6 +146,32 @@ def test_runs_of_a_lane_need_not_be_tested_at_the_same_steps(driver):
     assert len(boundaries) > 1
     errors, _ = trained(runs, lanes=3)
     assert not any(errors.values())
+
+
+def test_a_network_of_ones_own_has_a_lane_by_itself(driver, monkeypatch):
+    monkeypatch.setattr(driver, "make_network", lambda run, classes: Thin(classes, run.head, run.seed, batchnorm=False))
+    errors, _ = trained(lanes=5)
+    assert not any(errors.values())
+    assert [lane.width for lane in CountingLane.made] == [1] * 5
+
+
+def test_a_network_that_mixes_examples_goes_by_the_plain_loop(driver, monkeypatch):
+    monkeypatch.setattr(driver, "make_network", lambda run, classes: Thin(classes, run.head, run.seed, batchnorm=True))
+    monkeypatch.setattr(fleet_module, "_plainly", lambda run, given, device, tally: (run, RuntimeError("plainly"), {}))
+    errors, _ = trained()
+    assert {str(error) for error in errors.values()} == {"plainly"}
+    assert not CountingLane.made
+
+
+def test_lanes_take_no_more_numbers_than_their_kernels_can_count(driver, monkeypatch):
+    run, (height, width) = RUNS[0], images().train.images.shape[1:3]
+    channels = -(-(2**31) // (height * width * (run.batch + run.replay * run.draws)))
+    group = driver.Group(images(), CPU)
+    for many, taken in ((channels, False), (channels - 1, True)):
+        with torch.device("meta"):
+            net = nets.ResNet18(10, width=many)
+        monkeypatch.setattr(driver, "make_network", lambda run, classes, net=net: net)
+        assert group.takes(run) is taken
 
 
 def test_lanes_that_do_not_pay_are_not_kept(driver, monkeypatch):

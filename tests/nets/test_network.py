@@ -1,14 +1,12 @@
-"""What a network says of itself, and what follows for a network of one's own."""
+"""What a network says of itself, if it says nothing, and if it is the ResNet."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 from torch import Tensor, nn
-from train.tinyruns import config, images
 
 from reprise import nets
-from reprise.fleet.driver import Group
 from reprise.nets.resnet import BasicBlock
 
 
@@ -28,16 +26,16 @@ class Own(nets.Network):
         return name
 
 
-@pytest.mark.parametrize("norm", [nn.Identity(), nn.LayerNorm(4), nn.BatchNorm1d(4), nn.SyncBatchNorm(4)])
-def test_a_network_of_ones_own_goes_on_a_lane_by_itself_unless_it_mixes_examples(norm, monkeypatch):
+@pytest.mark.parametrize(
+    ("norm", "mixes"),
+    [(nn.Identity(), False), (nn.LayerNorm(4), False), (nn.BatchNorm1d(4), True), (nn.SyncBatchNorm(4), True)],
+)
+def test_a_network_of_ones_own_mixes_examples_if_it_has_batchnorm(norm: nn.Module, mixes: bool) -> None:
     net = Own(norm)
-    monkeypatch.setattr(nets, "build", lambda *_, **__: net)
-    mixes = isinstance(norm, nn.BatchNorm1d | nn.SyncBatchNorm)
     assert (net.stackable, net.output_stride, net.mixes_examples) == (False, None, mixes)
-    assert Group(images(), torch.device("cpu")).takes(config()) is not mixes
 
 
-def test_what_the_resnet_says_of_itself_is_true():
+def test_what_the_resnet_says_of_itself_is_true() -> None:
     net = nets.build("resnet18", classes=3, width=2)
     assert net.stackable
     assert net.mixes_examples
@@ -54,16 +52,3 @@ def test_what_the_resnet_says_of_itself_is_true():
             y = block(y)
         torch.testing.assert_close(net(x), net.fc(y.mean((2, 3))))
     assert shapes[::2] == [(1, 1), (1, 1), (2, 1)]
-
-
-def test_lanes_take_no_more_numbers_than_their_kernels_can_count(monkeypatch):
-    group = Group(images(), torch.device("cpu"))
-    height, width = images().train.images.shape[1:3]
-    net, run = nets.build("resnet18", classes=10, width=2), config()
-    monkeypatch.setattr(nets, "build", lambda *_, **__: net)
-    assert group.takes(run)
-    numbers = 2 * height * width * (run.batch + run.replay * run.draws)
-    wide = -(-(2**31) * 2 // numbers)
-    with torch.device("meta"):
-        net = nets.ResNet18(10, width=wide)
-    assert not group.takes(run)
