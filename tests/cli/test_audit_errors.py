@@ -23,9 +23,9 @@ STILL = "audit --classes 4 --steps 9"
 
 WRONG = {
     "": "a command is missing: reprise is followed by audit, train, study, demo",
-    "adit": "unknown command 'adit', did you mean 'audit'?",
+    "adit": "unknown command 'adit': did you mean 'audit'?",
     "study": "a command is missing: reprise study is followed by list, show, run, report",
-    "study lst": "unknown command 'lst', did you mean 'list'?",
+    "study lst": "unknown command 'lst': did you mean 'list'?",
     "study show": "reprise study show needs NAME; see reprise study show --help",
     "--nonsense": "nonsense",
     "audit": "give either --stream NAME or --classes C and --steps T",
@@ -44,7 +44,7 @@ WRONG = {
     f"{STREAM} --retrieval iid,,rpr": "--retrieval takes names separated by single commas, got 'iid,,rpr'",
     f"{STREAM} --retrieval mir:50": "'mir:50' chooses by a model's losses",
     f"{STREAM} --storage lifo": "unknown storage 'lifo': did you mean 'fifo'?",
-    "audit --stream cifar10-lt10,cifr": "unknown stream 'cifr', did you mean 'cifar10-lt10'?",
+    "audit --stream cifar10-lt10,cifr": "unknown stream 'cifr': did you mean 'cifar10-lt10'?",
     "audit --stream cifar10-lt0.5": "must be 1 or more, got 0.5",
     "audit --stream imagenet-r-lt10": "stream 'imagenet-r-lt10' needs the class sizes",
     f"{STREAM} --seeds 0": "--seeds must be 1 or more, got 0",

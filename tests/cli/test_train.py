@@ -234,7 +234,7 @@ WRONG = {
     "train --lr fast": "--lr must be a number, got 'fast'",
     "train --lr -1": "lr must be 0 or more, got -1",
     "train --epochs 3": "unknown options: --epochs, 3",
-    "train --dataset cifr": "unknown data set 'cifr', did you mean 'cifar10'?",
+    "train --dataset cifr": "unknown data set 'cifr': did you mean 'cifar10'?",
     "train --dataset cifar100": "--dataset cifar100 needs --data DIR, the folder that holds cifar-100-python",
     "train --dataset ./none": "none",
     "train --resume": "--resume needs --out DIR",

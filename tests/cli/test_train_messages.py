@@ -51,7 +51,7 @@ def test_a_backbone_of_timm_without_timm_is_a_wrong_request(
     assert main(line) == 2
     assert capsys.readouterr().err == (
         "reprise: --backbone: the backbone 'vit_tiny' comes from timm, which is not installed; the extra 'vit' brings "
-        "it: pip install '.[vit]' in the clone (the one backbone that needs no timm is 'resnet18')\n"
+        "it: pip install '.[vit]' in the clone (a backbone that needs no timm is 'resnet18')\n"
     )
     assert not out.exists()
 

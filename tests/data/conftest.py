@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from data.tinysets import published, save
 
-from reprise.data import SOURCES
+from reprise.core import registry
+from reprise.data import DATASETS
 
 
 @pytest.fixture(autouse=True)
@@ -39,7 +40,9 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Changes what a data set should be, so that a tiny one is whole."""
 
     def change(name: str, **fields: Any) -> None:
-        monkeypatch.setitem(SOURCES, name, replace(SOURCES[name], **fields))
+        entry = registry._REGISTRY["dataset", name]
+        changed = replace(entry, value=replace(DATASETS[name], **fields))
+        monkeypatch.setitem(registry._REGISTRY, ("dataset", name), changed)
 
     return change
 

@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 
 from reprise.cli import main
-from reprise.data import SOURCES
+from reprise.data import DATASETS
 
 
 def test_list(cifar100: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["data", "list", "--data", str(cifar100)]) == 0
     table = capsys.readouterr().out
-    for name in SOURCES:
+    for name in DATASETS:
         assert name in table
     assert main(["data", "list", "--data", str(cifar100), "--json", "-"]) == 0
     rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
-    assert list(rows) == list(SOURCES)
+    assert list(rows) == list(DATASETS)
     assert [name for name, row in rows.items() if row["present"]] == ["cifar100", "glyphs"]
     assert rows["cifar10"]["md5"] == "c58f30108f718f92721af3b95e74349a"
     assert (rows["cifar10"]["bytes"], rows["glyphs"]["bytes"]) == (170_498_071, None)
@@ -71,8 +71,8 @@ def test_a_file_is_no_data_set(words: str, tmp_path: Path, capsys: pytest.Captur
 @pytest.mark.parametrize(
     ("words", "status", "said"),
     [
-        ("fetch mnist --data x", 2, "unknown data set 'mnist': known are cifar10, cifar100, tinyimagenet,"),
-        ("fetch cifr --data x", 2, "unknown data set 'cifr', did you mean 'cifar10'?"),
+        ("fetch mnist --data x", 2, "unknown data set 'mnist'. Known: cifar10, cifar100, tinyimagenet,"),
+        ("fetch cifr --data x", 2, "unknown data set 'cifr': did you mean 'cifar10'?"),
         ("fetch glyphs --data x", 2, "there is nothing to fetch"),
         ("fetch cifar10 --data x --url ftp://x", 2, "--url must begin with https:// or http://, got 'ftp://x'"),
         ("fetch cifar10", 2, "--data"),

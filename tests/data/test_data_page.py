@@ -8,7 +8,7 @@ import numpy as np
 from PIL import Image
 from scripts import load_script
 
-from reprise.data import SOURCES
+from reprise.data import DATASETS
 from reprise.data.glyphs import MEAN, STD
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -16,7 +16,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 def test_figures_on_the_page() -> None:
     text = (DOCS / "data.md").read_text(encoding="utf-8")
-    for source in SOURCES.values():
+    for source in DATASETS.values():
         mean, std = (source.mean, source.std) if source.name != "glyphs" else (MEAN, STD)
         if mean is not None and std is not None:
             digits = 4 if source.name == "tinyimagenet" else 8

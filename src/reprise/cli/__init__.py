@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 
 from reprise import __version__
 from reprise.cli.errors import RunFailed, Terminated, WrongRequest
+from reprise.core.plugins import load_modules
 
 __all__ = ["RunFailed", "WrongRequest", "main"]
 
@@ -31,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         with _termination():
             from reprise.cli.tree import parse
 
-            command = parse(arguments)
+            command = parse(_with_imports(arguments))
             status = 0 if command is None else command.run()
             sys.stdout.flush()
             return status
@@ -53,6 +54,25 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         return _say(f"this went wrong, unforeseen: {what} (REPRISE_DEBUG=1 shows where)", 1)
+
+
+def _with_imports(arguments: Sequence[str]) -> list[str]:
+    """The arguments without `--import MODULE`, which every command takes: these modules are loaded now."""
+    rest, names, given = [], [], iter(arguments)
+    for argument in given:
+        option, equals, value = argument.partition("=")
+        if option != "--import":
+            rest.append(argument)
+            continue
+        value = value if equals else next(given, "")
+        if not value or value.startswith("--"):
+            raise WrongRequest("--import needs a value, the name of a module or the path of a .py file")
+        names += value.split(",")
+    try:
+        load_modules(names)
+    except ValueError as error:
+        raise WrongRequest(f"--import: {error}") from error
+    return rest
 
 
 @contextmanager

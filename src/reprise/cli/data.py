@@ -36,7 +36,7 @@ class DataList:
         from rich.console import Console
         from rich.table import Table
 
-        from reprise.data import SOURCES, present
+        from reprise.data import DATASETS, present
 
         _check(self.json)
         rows = [
@@ -46,14 +46,14 @@ class DataList:
                 "train": source.train,
                 "test": source.test,
                 "side": source.side,
-                "home": source.home,
-                "licence": source.licence,
+                "home": source.home or None,
+                "licence": source.licence or None,
                 "archive": source.url or None,
                 "md5": source.md5 or None,
                 "bytes": source.size or None,
                 "present": present(source, self.data),
             }
-            for source in SOURCES.values()
+            for source in DATASETS.values()
         ]
         if self.json == "-":
             return _report(self.json, rows)
@@ -61,11 +61,13 @@ class DataList:
         for column in ("data set", "classes", "train", "test", "pixels", "from", "licence", f"in {self.data}"):
             side: Any = "right" if column in ("classes", "train", "test", "pixels") else "left"
             table.add_column(column, justify=side, overflow="fold", no_wrap=column == "data set")
-        for row, source in zip(rows, SOURCES.values(), strict=True):
-            sizes = ["80%", "20%"] if source.train is None else [f"{source.train:,}", f"{source.test:,}"]
+        for row, source in zip(rows, DATASETS.values(), strict=True):
+            held_out = {"train": "80%", "test": "20%"} if source.url else {}
+            sizes = [f"{row[part]:,}" if row[part] else held_out.get(part, "—") for part in ("train", "test")]
             here = "needs no files" if not source.url else "yes" if row["present"] else "no"
-            pixels = f"{source.side}×{source.side}"
-            table.add_row(source.name, str(source.classes), *sizes, pixels, source.home, source.licence, here)
+            pixels = f"{source.side}×{source.side}" if source.side else "—"
+            home, licence = source.home or "a module of yours", source.licence or "—"
+            table.add_row(source.name, str(source.classes or "—"), *sizes, pixels, home, licence, here)
         wide = None if sys.stdout.isatty() or "COLUMNS" in os.environ else 160
         Console(width=wide, markup=False, highlight=False).print(table)
         return _report(self.json, rows)
@@ -88,11 +90,11 @@ class DataFetch:
     """A mirror to fetch from; the checksum must be the published one all the same."""
 
     def run(self) -> int:
-        from reprise.data import fetch, find_source, present
+        from reprise.data import fetch, find_dataset, present
 
         if self.url is not None and not self.url.startswith(("https://", "http://")):
             raise ValueError(f"--url must begin with https:// or http://, got {self.url!r}")
-        there = present(find_source(self.name), self.data)
+        there = present(find_dataset(self.name), self.data)
         with _bar() as show:
             folder = fetch(self.name, self.data, url=self.url, progress=show)
         already = f" already; `reprise data check {self.name} --data {self.data}` says whether it is whole"

@@ -120,11 +120,10 @@ class Demo:
 
 def _draw_images(run: TrainRun) -> Images:
     """Draw the images before the runs need them: they are kept, so this takes seconds the first time only."""
-    from reprise.data import load
-    from reprise.data.sources import find_source
+    from reprise.data import find_dataset, load
     from reprise.train import Images
 
-    source = find_source(SETTING["dataset"])
+    source = find_dataset(SETTING["dataset"])
     for split, count in (("train", source.train), ("test", source.test)):
         with progress_bar(count or 1, f"Drawing images, {split}") as show:
             load(source.name, split=split, progress=partial(_pass_on, show))

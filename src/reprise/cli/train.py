@@ -173,8 +173,9 @@ class Train:
     def _check(self, config: TrainRun) -> None:
         """What can be known to be wrong before any image is read."""
         from reprise.core.arguments import as_int
-        from reprise.data import find_source
+        from reprise.data import find_dataset
         from reprise.data.loading import data_folder
+        from reprise.nets import from_timm
         from reprise.streams.datasets import looks_like_path
 
         with request():
@@ -182,13 +183,13 @@ class Train:
             if self.data is not None:
                 data_folder(self.data)
             if not looks_like_path(config.dataset):
-                source = find_source(config.dataset)
+                source = find_dataset(config.dataset)
                 if source.url and self.data is None:
                     raise ValueError(
                         f"--dataset {config.dataset} needs --data DIR, the folder that holds {source.folder}; only "
                         "glyphs needs no files"
                     )
-            if config.backbone != "resnet18":
+            if from_timm(config.backbone):
                 _need_timm(config.backbone)
         if self.json is not None and self.json != "-":
             check_output(self.json, "--json")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import io
 import re
@@ -15,6 +14,7 @@ from typing import Annotated, Any, Protocol, Union
 import tyro
 
 from reprise.cli.errors import WrongRequest
+from reprise.core.registry import unknown
 
 
 class Command(Protocol):
@@ -42,6 +42,9 @@ _ABOUT = """Reprise decides when a stored class returns.
 Example: reprise audit --stream cifar100-lt10 --retrieval iid,fixed,rpr --seeds 3
 
 Help on a command: reprise audit --help
+
+With every command, --import MODULE loads learners, storages, networks or data sets of your own, from a module or a .py
+file, several separated by commas: reprise train --import mine.py --learner mine
 
 Version: reprise --version"""
 # What a word that other words follow is for: in a line, and at the head of its own help.
@@ -79,10 +82,7 @@ def _next_word(words: tuple[str, ...], rest: Sequence[str]) -> str:
     if not rest:
         raise WrongRequest(f"a command is missing: {here} is followed by {', '.join(known)}; see {here} --help")
     if rest[0] not in known:
-        near = difflib.get_close_matches(rest[0], known, n=1, cutoff=0.0)[0]
-        raise WrongRequest(
-            f"unknown command {rest[0]!r}, did you mean {near!r}? {here} is followed by {', '.join(known)}"
-        )
+        raise WrongRequest(unknown("command", rest[0], known, lead=f"{here} is followed by"))
     return rest[0]
 
 

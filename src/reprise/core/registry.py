@@ -1,22 +1,29 @@
-"""Short names for policies: the grammar of `"rpr"`, `"reused:4"`, `"rpr+pass"`, and who answers to them.
+"""Names, and who answers to them: one registry for policies, learners, networks and data sets.
 
-A spec is `name`, `name:argument`, and for a schedule either of these with `+pass`. Policies register
-themselves with `@register(kind, name, ...)`; so can anybody else's.
+Everything registers itself by `@register(kind, name)`, what comes with the library and what does not alike. A name that
+is not known is looked for in installed packages as well, before an error names the nearest.
+
+Policies are made by specs, `"rpr"`, `"reused:4"`, `"rpr+pass"`: a spec is `name`, `name:argument`, and for a schedule
+either of these with `+pass`.
 """
 
 from __future__ import annotations
 
 import difflib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from reprise.core.plugins import load_entry_points
+
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-KINDS = ("storage", "schedule", "retrieval")
+POLICIES = ("storage", "schedule", "retrieval")
+KINDS = (*POLICIES, "learner", "network", "dataset")
+_WORDS = {"dataset": "data set"}
 
 
 class Policy:
@@ -40,7 +47,7 @@ class Policy:
     def spec(self) -> str:
         """The short name that makes this policy, or its repr if its class is not registered."""
         for entry in _REGISTRY.values():
-            if entry.policy is type(self):
+            if entry.value is type(self):
                 return entry.format(self.arguments())
         return repr(self)
 
@@ -68,7 +75,7 @@ def _parameters(policy: Any) -> tuple[str, ...]:
 class _Entry:
     kind: str
     name: str
-    policy: Callable[..., Policy]
+    value: Any
     read: Callable[[str], Any] | None
     letter: str
     optional: bool
@@ -84,10 +91,12 @@ class _Entry:
         return ":".join([self.name, *map(_plain, values)])
 
     def make(self, argument: str | None, text: str) -> Policy:
+        made: Policy
         if argument is None:
             if self.read is not None and not self.optional:
                 raise ValueError(f"{text!r} lacks its argument: write {self.form!r}")
-            return self.policy()
+            made = self.value()
+            return made
         if self.read is None:
             raise ValueError(f"{self.name!r} takes no argument, got {text!r}")
         try:
@@ -95,37 +104,98 @@ class _Entry:
         except ValueError:
             kind = "a whole number" if self.read is int else "a number"
             raise ValueError(f"the {self.letter} of {self.form!r} must be {kind}, got {argument!r}") from None
-        return self.policy(value)
+        made = self.value(value)
+        return made
 
 
 _REGISTRY: dict[tuple[str, str], _Entry] = {}
-P = TypeVar("P", bound=type[Policy])
+V = TypeVar("V")
 
 
 def register(
     kind: str, name: str, *, argument: Callable[[str], Any] | None = None, letter: str = "N", optional: bool = False
-) -> Callable[[P], P]:
-    """Let a policy class answer to `name` (or `name:argument`, read by `argument`) as a policy of `kind`."""
-    if kind not in KINDS:
-        raise ValueError(f"a policy is one of {', '.join(KINDS)}, got {kind!r}")
+) -> Callable[[V], V]:
+    """Let something answer to `name` as one of `kind`; a policy also to `name:argument`, read by `argument`.
 
-    def add(policy: P) -> P:
+    A policy and a learner are classes, a network is a function that builds it, a data set one that loads it.
+    """
+    if kind not in KINDS:
+        raise ValueError(f"a kind is one of {', '.join(KINDS)}, got {kind!r}")
+    if argument is not None and kind not in POLICIES:
+        raise ValueError(f"an argument goes with a {', '.join(POLICIES[:-1])} or {POLICIES[-1]}, not with a {kind}")
+
+    def add(value: V) -> V:
         known = _REGISTRY.get((kind, name))
-        if known is not None and known.policy.__qualname__ != policy.__qualname__:
-            raise ValueError(f"the {kind} {name!r} is already {known.policy.__name__}")
-        _REGISTRY[kind, name] = _Entry(kind, name, policy, argument, letter, optional)
-        return policy
+        if known is not None and not _again(known.value, value):
+            word = _WORDS.get(kind, kind)
+            raise ValueError(f"the {word} {name!r} is already {getattr(known.value, '__name__', known.value)}")
+        _REGISTRY[kind, name] = _Entry(kind, name, value, argument, letter, optional)
+        return value
 
     return add
 
 
-def registered(kind: str) -> dict[str, Callable[..., Policy]]:
-    """All policies of a kind, by name, in order of registration."""
-    return {entry.name: entry.policy for entry in _REGISTRY.values() if entry.kind == kind}
+def _again(known: Any, value: Any) -> bool:
+    """Whether a thing is read a second time, as in a notebook. Nobody replaces what comes with the library."""
+    homes = {str(getattr(one, "__module__", "")).partition(".")[0] == "reprise" for one in (known, value)}
+    return len({getattr(one, "__qualname__", repr(one)) for one in (known, value)}) == len(homes) == 1
+
+
+def registered(kind: str) -> dict[str, Any]:
+    """All of a kind, by name, in order of registration, those of installed packages included."""
+    load_entry_points()
+    return {entry.name: entry.value for entry in _REGISTRY.values() if entry.kind == kind}
+
+
+def find(kind: str, name: str) -> Any:
+    """What answers to this name as one of `kind`, or an error that names the nearest.
+
+    >>> find("storage", "fif")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ValueError: unknown storage 'fif': did you mean 'fifo'? Known: ...
+    """
+    entry = _entry(name, kind)
+    if entry is None:
+        raise ValueError(unknown(_WORDS.get(kind, kind), name, registered(kind)))
+    return entry.value
+
+
+def _entry(name: str, *kinds: str) -> _Entry | None:
+    for look_further in (True, False):
+        for kind in kinds:
+            if (kind, name) in _REGISTRY:
+                return _REGISTRY[kind, name]
+        if look_further:
+            load_entry_points()
+    return None
+
+
+class Registered(Mapping[str, V]):
+    """All of a kind by name, as it is now: a view that cannot be written to."""
+
+    def __init__(self, kind: str, read: Callable[[str, Any], V] | None = None) -> None:
+        self._kind, self._read = kind, read
+
+    def __getitem__(self, name: str) -> V:
+        entry = _entry(name, self._kind)
+        if entry is None:
+            raise KeyError(name)
+        found: V = entry.value if self._read is None else self._read(name, entry.value)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(registered(self._kind))
+
+    def __len__(self) -> int:
+        return len(registered(self._kind))
+
+    def __repr__(self) -> str:
+        return f"<{_WORDS.get(self._kind, self._kind)}s: {', '.join(self)}>"
 
 
 def forms(*kinds: str) -> list[str]:
     """The specs one may write for these kinds, sorted: `fixed`, `reused:K`, …"""
+    load_entry_points()
     return sorted(entry.form for entry in _REGISTRY.values() if entry.kind in kinds)
 
 
@@ -135,19 +205,34 @@ def parse(text: str, *kinds: str) -> tuple[Policy, bool]:
     name, colon, argument = body.partition(":")
     if plus and (modifier != "pass" or "schedule" not in kinds):
         raise ValueError(f"unknown ending {'+' + modifier!r} in {text!r}: only '+pass', after a schedule")
-    for kind in kinds:
-        entry = _REGISTRY.get((kind, name))
-        if entry is not None:
-            if plus and kind != "schedule":
-                raise ValueError(f"'+pass' goes with a schedule; {name!r} is not one")
-            return entry.make(argument if colon else None, body), bool(plus)
-    raise ValueError(f"unknown {kinds[-1]} {text!r}{_hint(name, kinds)} Known: {', '.join(forms(*kinds))}")
+    entry = _entry(name, *kinds)
+    if entry is None:
+        near = did_you_mean(name, [known for kind in kinds for known in registered(kind)])
+        raise ValueError(unknown(kinds[-1], text, forms(*kinds), near=near))
+    if plus and entry.kind != "schedule":
+        raise ValueError(f"'+pass' goes with a schedule; {name!r} is not one")
+    return entry.make(argument if colon else None, body), bool(plus)
 
 
-def _hint(name: str, kinds: tuple[str, ...]) -> str:
-    names = [entry.name for entry in _REGISTRY.values() if entry.kind in kinds]
-    near = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.0)
-    return f": did you mean {near[0]!r}?" if near else "."
+def did_you_mean(name: object, known: Iterable[str]) -> str | None:
+    """The known name that is nearest to this one, if one is near at all.
+
+    >>> did_you_mean("ER_ACE", ["er", "er-ace"]), did_you_mean("mnist", ["cifar10"])
+    ('er-ace', None)
+    """
+    return next(iter(difflib.get_close_matches(str(name).lower(), known, n=1)), None)
+
+
+def unknown(what: str, name: object, known: Iterable[str], *, near: str | None = None, lead: str = "Known:") -> str:
+    """The sentence for a name that nothing answers to.
+
+    >>> unknown("learner", "era", ["er", "der"])
+    "unknown learner 'era': did you mean 'er'? Known: er, der"
+    """
+    names = list(known)
+    near = near or did_you_mean(name, names)
+    hint = "." if near is None else f": did you mean {near!r}?"
+    return f"unknown {what} {name!r}{hint} {lead} {', '.join(names)}"
 
 
 def _plain(value: Any) -> str:

@@ -10,23 +10,24 @@ no files. `from_arrays` takes two arrays. `fetch` downloads a data set from its 
 
 from __future__ import annotations
 
+from reprise.streams.datasets import DATASETS, Dataset, find_dataset
+
 from .checking import Checked, check, present
 from .download import fetch
 from .errors import DataError
 from .imageset import ImageSet, channel_statistics, from_arrays
 from .loading import load
-from .sources import SOURCES, Source, find_source
 
 __all__ = [
-    "SOURCES",
+    "DATASETS",
     "Checked",
     "DataError",
+    "Dataset",
     "ImageSet",
-    "Source",
     "channel_statistics",
     "check",
     "fetch",
-    "find_source",
+    "find_dataset",
     "from_arrays",
     "load",
     "present",

@@ -6,10 +6,11 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from reprise.streams.datasets import Dataset, find_dataset
+
 from .errors import DataError
 from .imageset import Triple, channel_statistics
 from .loading import data_folder, find, load
-from .sources import Source, find_source
 
 CLOSE = 2e-6  # the published constants have eight digits
 
@@ -27,10 +28,10 @@ class Checked:
     std: Triple
 
 
-def present(source: Source, root: str | os.PathLike[str]) -> bool:
+def present(source: Dataset, root: str | os.PathLike[str]) -> bool:
     """Whether a data set's folder is below `root`; its files are not looked at."""
     folder = data_folder(root)
-    return source.name == "glyphs" or find(source, folder) is not None
+    return not source.url or find(source, folder) is not None
 
 
 def check(
@@ -44,7 +45,7 @@ def check(
 
     For CIFAR the means of the training images are compared with the published ones, too, to six digits.
     """
-    source = find_source(name)
+    source = find_dataset(name)
     train, test = (load(source.name, root, split, cache=cache, progress=progress) for split in ("train", "test"))
     for what, found, wanted in (
         ("classes", len(train.classes), source.classes),

@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from reprise.streams.datasets import Dataset
+
 from .errors import DataError
 from .imageset import Images, Labels
-from .sources import Source
 
 _PARTS = {
     ("cifar10", "train"): tuple(f"data_batch_{number}" for number in range(1, 6)),
@@ -65,13 +66,13 @@ class _Restricted(pickle.Unpickler):
         return _ALLOWED[module, name]
 
 
-def is_published(folder: Path, source: Source) -> bool:
+def is_published(folder: Path, source: Dataset) -> bool:
     """Whether a folder holds the published files, or at least one of them."""
     names = (_META[source.name][0], *_PARTS[source.name, "train"], *_PARTS[source.name, "test"])
     return any((folder / name).is_file() for name in names)
 
 
-def read_cifar(folder: Path, source: Source, split: str) -> tuple[Images, Labels, tuple[str, ...]]:
+def read_cifar(folder: Path, source: Dataset, split: str) -> tuple[Images, Labels, tuple[str, ...]]:
     """Images, labels and class names of one split, in the published order."""
     meta, key, names_key = _META[source.name]
     names = _entry(folder / meta, _unpickle(folder / meta, source), names_key, source)
@@ -98,7 +99,7 @@ def read_cifar(folder: Path, source: Source, split: str) -> tuple[Images, Labels
     return np.ascontiguousarray(np.concatenate(images)), np.concatenate(labels), classes
 
 
-def _unpickle(path: Path, source: Source) -> dict[str, Any]:
+def _unpickle(path: Path, source: Dataset) -> dict[str, Any]:
     try:
         with open(path, "rb") as file:
             found = _Restricted(file, encoding="bytes").load()
@@ -119,11 +120,11 @@ def _text(value: bytes | str) -> str:
     return value.decode("latin-1") if isinstance(value, bytes) else value
 
 
-def _entry(path: Path, found: dict[str, Any], key: str, source: Source) -> Any:
+def _entry(path: Path, found: dict[str, Any], key: str, source: Dataset) -> Any:
     if key not in found:
         raise _damaged(path, f"it has no entry {key!r}", source)
     return found[key]
 
 
-def _damaged(path: Path, why: str, source: Source) -> DataError:
+def _damaged(path: Path, why: str, source: Dataset) -> DataError:
     return DataError(f"{path} is damaged: {why}; {source.advice(str(path.parent.parent))}")

@@ -14,10 +14,11 @@ from pathlib import Path
 from time import sleep
 from typing import Any
 
+from reprise.streams.datasets import Dataset, find_dataset
+
 from .archive import unpack
 from .errors import DataError
 from .loading import data_folder, find
-from .sources import Source, find_source
 
 PIECE = 1 << 18
 PATIENCE = 30.0  # seconds without a byte
@@ -35,9 +36,9 @@ def fetch(name: str, root: str | os.PathLike[str], *, url: str | None = None, pr
     Either way the archive's checksum must be the published one, and no more than its published size is fetched. A
     transfer that stopped goes on where it stopped when fetched again.
     """
-    source = find_source(name)
+    source = find_dataset(name)
     if not source.url:
-        raise ValueError(f"{name} is drawn when it is used: there is nothing to fetch")
+        raise ValueError(f"{name} needs no archive: there is nothing to fetch")
     folder = data_folder(root)
     if (there := find(source, folder)) is not None:
         return there
@@ -57,7 +58,7 @@ def fetch(name: str, root: str | os.PathLike[str], *, url: str | None = None, pr
     return unpack(archive, folder, source.folder, source.limit, say)
 
 
-def _download(source: Source, url: str, part: Path, folder: Path, progress: Progress | None) -> None:
+def _download(source: Dataset, url: str, part: Path, folder: Path, progress: Progress | None) -> None:
     """Bring the archive into the file `part`, going on from what it already holds, until its checksum is right.
 
     A part left by an earlier call may be of another file: then it is removed, and all of it is fetched.
@@ -91,7 +92,7 @@ def _download(source: Source, url: str, part: Path, folder: Path, progress: Prog
         sleep(pause)
 
 
-def _transfer(source: Source, url: str, part: Path, start: int, progress: Progress | None) -> bool:
+def _transfer(source: Dataset, url: str, part: Path, start: int, progress: Progress | None) -> bool:
     """One request from byte `start` on; whether the file is whole after it."""
     headers = {"User-Agent": "reprise", "Accept-Encoding": "identity"}
     if start:
@@ -168,7 +169,7 @@ def _md5(path: Path, progress: Progress | None) -> str:
     return digest.hexdigest()
 
 
-def _other(source: Source, path: Path, found: str, advice: str) -> DataError:
+def _other(source: Dataset, path: Path, found: str, advice: str) -> DataError:
     size = _bytes(path)
     length = "" if size == source.size else f", and it has {size:,} bytes instead of {source.size:,}"
     return DataError(
@@ -176,11 +177,11 @@ def _other(source: Source, path: Path, found: str, advice: str) -> DataError:
     )
 
 
-def _too_long(source: Source, url: str, what: str) -> DataError:
+def _too_long(source: Dataset, url: str, what: str) -> DataError:
     return DataError(f"{url} is not the published {source.archive} of {source.size:,} bytes: it {what}")
 
 
-def _unreachable(source: Source, url: str, why: str, folder: Path) -> DataError:
+def _unreachable(source: Dataset, url: str, why: str, folder: Path) -> DataError:
     return DataError(
         f"{url} cannot be fetched now ({why}); run it again to go on where it stopped, or put {source.archive} "
         f"(MD5 {source.md5}) from {source.url} into {folder} by hand and run it then: it will be checked and unpacked"

@@ -12,10 +12,10 @@ import numpy as np
 
 from reprise.core.rng import Random
 from reprise.streams import list_folder
+from reprise.streams.datasets import Dataset
 
 from .errors import DataError
 from .imageset import Labels
-from .sources import Source
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +66,7 @@ def hold_out(whole: Listing, split: str, share: float, seed: int = 0) -> Listing
     return Listing(tuple(whole.files[place] for place in chosen.tolist()), whole.labels[chosen], whole.classes)
 
 
-def list_tiny_imagenet(folder: Path, source: Source, split: str) -> Listing:
+def list_tiny_imagenet(folder: Path, source: Dataset, split: str) -> Listing:
     """Tiny-ImageNet's own tree: labels in the order of `wnids.txt`, the validation images as test."""
     classes = tuple(_lines(folder / "wnids.txt", source))
     number = {name: label for label, name in enumerate(classes)}
@@ -85,7 +85,7 @@ def list_tiny_imagenet(folder: Path, source: Source, split: str) -> Listing:
     return Listing(files, np.array([number[row[1]] for row in rows], np.int64), classes)
 
 
-def _lines(path: Path, source: Source) -> list[str]:
+def _lines(path: Path, source: Dataset) -> list[str]:
     try:
         found = [line.rstrip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
     except FileNotFoundError:
@@ -97,7 +97,7 @@ def _lines(path: Path, source: Source) -> list[str]:
     return found
 
 
-def _images(folder: Path, source: Source) -> list[str]:
+def _images(folder: Path, source: Dataset) -> list[str]:
     names = sorted(os.listdir(folder)) if folder.is_dir() else []
     names = [name for name in names if not name.startswith(".")]
     if not names:
@@ -105,7 +105,7 @@ def _images(folder: Path, source: Source) -> list[str]:
     return [str(folder / name) for name in names]
 
 
-def _data(path: Path, source: Source) -> str:
+def _data(path: Path, source: Dataset) -> str:
     """The folder that the data set's own folder lies in."""
     inside = [parent for parent in path.parents if parent.name == source.folder]
     return str(inside[0].parent if inside else path.parent)

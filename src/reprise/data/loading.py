@@ -11,16 +11,15 @@ from pathlib import Path
 
 import numpy as np
 
-from reprise.streams.datasets import looks_like_path
+from reprise.streams.datasets import Dataset, Load, find_dataset, looks_like_path
 
 from . import glyphs
 from .cache import kept, user_folder
 from .cifar import is_published, read_cifar
 from .decode import Progress, decode_into, first_size, resize_into
 from .errors import DataError
-from .imageset import Images, ImageSet, Triple
+from .imageset import Images, ImageSet, Triple, from_arrays
 from .listing import Listing, hold_out, list_classes, list_tiny_imagenet
-from .sources import Source, find_source
 
 SPLITS = ("train", "test")
 HELD_OUT = 0.2
@@ -59,12 +58,15 @@ def load(
     store = None if cache is None else Path(cache).expanduser()
     if not isinstance(name, str) or looks_like_path(text):
         return _folder(Path(text).expanduser(), split, text, size, holdout, store, progress)
-    source = find_source(text)
+    source = find_dataset(text)
     if holdout is not None:
         raise ValueError(f"{text} has a test split of its own; holdout= is for folders")
     folder = None if root is None else data_folder(root)
+    beside = store or (None if folder is None else folder / CACHE)
+    if source.load is not None:
+        return _resized(_registered(source, source.load, split, folder), size, beside or user_folder(), progress)
     if text == "glyphs":
-        return _glyphs(split, size, store or (None if folder is None else folder / CACHE), progress)
+        return _glyphs(source, split, size, beside, progress)
     if folder is None:
         raise ValueError(f"{text} needs root=, the folder that holds {source.folder}; only glyphs needs no files")
     return _named(source, folder, split, size, store, progress)
@@ -78,7 +80,7 @@ def data_folder(root: str | os.PathLike[str]) -> Path:
     return folder
 
 
-def find(source: Source, root: Path) -> Path | None:
+def find(source: Dataset, root: Path) -> Path | None:
     """The folder of a data set below `root`, or `root` itself when it is that folder; None when there is none."""
     for folder in (root / source.folder, root / source.name):
         if folder.is_dir():
@@ -87,7 +89,7 @@ def find(source: Source, root: Path) -> Path | None:
 
 
 def _named(
-    source: Source, root: Path, split: str, size: int | None, cache: Path | None, progress: Progress | None
+    source: Dataset, root: Path, split: str, size: int | None, cache: Path | None, progress: Progress | None
 ) -> ImageSet:
     folder = find(source, root)
     if folder is None:
@@ -111,6 +113,25 @@ def _named(
     side = size or source.side
     normal = None if source.mean is None or source.std is None else (source.mean, source.std)
     return _decoded(parts, folder, split, source.name, side, cache, progress, advice, normal)
+
+
+def _registered(source: Dataset, read: Load, split: str, root: Path | None) -> ImageSet:
+    """A split as somebody's own function gives it: an `ImageSet`, or images and labels."""
+    given = read(split, root)
+    if isinstance(given, ImageSet):
+        return replace(given, name=source.name, split=split)
+    if not isinstance(given, tuple) or len(given) != 2:
+        raise TypeError(
+            f"the function that loads {source.name!r} must give an ImageSet, or images and labels, got "
+            f"{type(given).__name__}"
+        )
+    if split == "train":
+        return from_arrays(*given, name=source.name)
+    train = _registered(source, read, "train", root)
+    images, labels = given
+    return from_arrays(
+        images, labels, classes=train.classes, name=source.name, split=split, mean=train.mean, std=train.std
+    )
 
 
 def _folder(
@@ -170,8 +191,7 @@ def _decoded(
             decode_into(images, listing.files, resize=size is not None, advice=advice, progress=progress)
 
         shape = (len(listing.files), height, width, 3)
-        label = "".join(sign if sign.isalnum() or sign in "-_" else "_" for sign in folder.name)
-        return *kept(store, f"{label}-{one}-{size or 'own'}", made_from, shape, fill), listing
+        return *kept(store, f"{_file_name(folder.name)}-{one}-{size or 'own'}", made_from, shape, fill), listing
 
     images, statistics, listing = pixels(split)
     if normal is None:
@@ -179,21 +199,25 @@ def _decoded(
     return ImageSet(images, listing.labels, listing.classes, name, *normal, split)
 
 
+def _file_name(name: str) -> str:
+    return "".join(sign if sign.isalnum() or sign in "-_" else "_" for sign in name)
+
+
 def _resized(found: ImageSet, size: int | None, store: Path, progress: Progress | None) -> ImageSet:
     """The set with its images brought to size × size pixels, kept like decoded ones; itself when they are that size."""
-    if size in (None, found.images.shape[1]):
+    if size is None or found.images.shape[1:3] == (size, size):
         return found
     made_from = {"size": size, "pixels": hashlib.sha256(found.images.data).hexdigest()}
 
     def fill(images: Images) -> None:
         resize_into(images, found.images, progress)
 
-    images, _ = kept(store, f"{found.name}-{found.split}-{size}", made_from, (len(found), size, size, 3), fill)
+    key = f"{_file_name(found.name)}-{found.split}-{size}"
+    images, _ = kept(store, key, made_from, (len(found), size, size, 3), fill)
     return replace(found, images=images)
 
 
-def _glyphs(split: str, size: int | None, store: Path | None, progress: Progress | None) -> ImageSet:
-    source = find_source("glyphs")
+def _glyphs(source: Dataset, split: str, size: int | None, store: Path | None, progress: Progress | None) -> ImageSet:
     count = {"train": source.train, "test": source.test}[split]
     assert count is not None
     each = count // glyphs.CLASSES

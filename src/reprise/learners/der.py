@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from reprise.core.arguments import as_float
+from reprise.core.registry import register
 from reprise.learners.learner import Batch, Learner, LearnerContext, Output, Step
 from reprise.learners.losses import cross_entropy
 from reprise.nets import Network
@@ -39,6 +40,7 @@ class StoredLogits(nn.Module):
         return batch.mean((logits - self.logits[batch.ids]).square().mean(1))
 
 
+@register("learner", "der")
 class DER(Learner):
     """Loss = CE(incoming) + α · MSE(replay's logits, its stored logits), the MSE a mean over batch and classes."""
 

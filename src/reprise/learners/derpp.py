@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from reprise.core.registry import register
 from reprise.learners.der import StoredLogits, check_weight
 from reprise.learners.learner import Learner, LearnerContext, Output, Step
 from reprise.learners.losses import cross_entropy, masked_cross_entropy
 from reprise.nets import Network
 
 
+@register("learner", "der++")
 class DERpp(Learner):
     """Loss = CE(incoming) + α · MSE(first draw's logits, its stored logits) + β · CE(second draw).
 

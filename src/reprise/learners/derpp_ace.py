@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from reprise.core.registry import register
 from reprise.learners.derpp import DERpp
 from reprise.learners.learner import LearnerContext
 from reprise.learners.losses import check_mask
 from reprise.nets import Network
 
 
+@register("learner", "der++-ace")
 class DERppACE(DERpp):
     """DER++ whose incoming cross-entropy is over the classes that the mask's rule leaves open."""
 

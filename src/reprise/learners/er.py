@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from reprise.core.registry import register
 from reprise.learners.learner import Learner, Output, Step
 from reprise.learners.losses import cross_entropy
 
 
+@register("learner", "er")
 class ER(Learner):
     """Loss = CE(incoming) + CE(replay), each a mean over its batch; all classes compete in both."""
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from reprise.core.registry import register
 from reprise.learners.learner import Learner, LearnerContext, Output, Step
 from reprise.learners.losses import check_mask, cross_entropy, masked_cross_entropy
 from reprise.nets import Network
 
 
+@register("learner", "er-ace")
 class ERACE(Learner):
     """Loss = CE over the open classes(incoming) + CE(replay), each a mean over its batch.
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from reprise.core.registry import register
 from reprise.learners.learner import Learner, Output, Step
 from reprise.learners.losses import cross_entropy
 
 
+@register("learner", "joint")
 class Joint(Learner):
     """Loss = CE(incoming), on the stream's own examples in one shuffled order: every task at every step."""
 

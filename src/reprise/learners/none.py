@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from reprise.core.registry import register
 from reprise.learners.learner import Learner, Output, Step
 from reprise.learners.losses import cross_entropy
 
 
+@register("learner", "none")
 class NoReplay(Learner):
     """Loss = CE(incoming). Nothing is drawn; what the memory would hold does not matter."""
 

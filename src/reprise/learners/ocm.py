@@ -8,6 +8,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
+from reprise.core.registry import register
 from reprise.core.rng import Random
 from reprise.learners.contrast import incoming_term, memory_term, previous_term, similarity, unit
 from reprise.learners.learner import Batch, Descent, Learner, LearnerContext, Output, Step
@@ -19,6 +20,7 @@ from reprise.nets.build import fill
 ModuleT = TypeVar("ModuleT", bound=nn.Module)
 
 
+@register("learner", "ocm")
 class OCM(Learner):
     """Loss = CE(view of replay) + contrast of incoming + contrast of replay, now and against the previous model + MSE.
 

@@ -7,6 +7,7 @@ from torch import Tensor
 from torch.func import functional_call
 
 from reprise.core.arguments import as_int
+from reprise.core.registry import register
 from reprise.core.rng import Random
 from reprise.learners.der import check_weight
 from reprise.learners.derpp import DERpp
@@ -17,6 +18,7 @@ from reprise.nets import Network
 _TINY = 1e-20  # keeps a tensor without gradient where it is, but for the noise
 
 
+@register("learner", "refresh")
 class Refresh(DERpp):
     """DER++'s loss, after θ += δ/(1 + γF) · (‖θ‖/‖D‖ · D + σ·ξ) for every parameter tensor θ.
 

@@ -2,42 +2,24 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Mapping
 from typing import Any
 
-from reprise.learners.der import DER
-from reprise.learners.derpp import DERpp
-from reprise.learners.derpp_ace import DERppACE
-from reprise.learners.er import ER
-from reprise.learners.er_ace import ERACE
-from reprise.learners.joint import Joint
+from reprise.core.registry import Registered, find
 from reprise.learners.learner import Learner, LearnerContext
-from reprise.learners.none import NoReplay
-from reprise.learners.ocm import OCM
-from reprise.learners.refresh import Refresh
 from reprise.nets import Network
 
-LEARNERS: dict[str, type[Learner]] = {
-    "er": ER,
-    "er-ace": ERACE,
-    "der": DER,
-    "der++": DERpp,
-    "der++-ace": DERppACE,
-    "refresh": Refresh,
-    "ocm": OCM,
-    "none": NoReplay,
-    "joint": Joint,
-}
+LEARNERS: Mapping[str, type[Learner]] = Registered("learner")
+"""All learners by name: those of the library, and whatever else has been registered."""
 
 
 def find_learner(name: str) -> type[Learner]:
     """The learner of this name; an unknown one is an error that names the nearest."""
-    if name not in LEARNERS:
-        near = difflib.get_close_matches(str(name).lower(), LEARNERS, n=1, cutoff=0.0)[0]
-        raise ValueError(f"unknown learner {name!r}: did you mean {near!r}? Known: {', '.join(LEARNERS)}")
-    return LEARNERS[name]
+    learner: type[Learner] = find("learner", name)
+    if not (isinstance(learner, type) and issubclass(learner, Learner)):
+        raise TypeError(f"learner {name!r} must be a class derived from reprise.learners.Learner, got {learner!r}")
+    return learner
 
 
 def hyperparameters(name: str, given: Mapping[str, Any] | None = None) -> dict[str, float | int | str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reprise.nets.build import build
+from reprise.nets.build import NETWORKS, Builder, build, fill, from_timm
 from reprise.nets.heads import HEADS, CosineHead, LinearHead, make_head
 from reprise.nets.network import Network
 from reprise.nets.pretrained import Fit, load_checkpoint
@@ -11,6 +11,8 @@ from reprise.nets.vit import TimmNetwork
 
 __all__ = [
     "HEADS",
+    "NETWORKS",
+    "Builder",
     "CosineHead",
     "Fit",
     "LinearHead",
@@ -18,6 +20,8 @@ __all__ = [
     "ResNet18",
     "TimmNetwork",
     "build",
+    "fill",
+    "from_timm",
     "load_checkpoint",
     "make_head",
 ]

@@ -83,6 +83,3 @@ class ResNet18(Network):
         x = F.relu(self.bn1(self.conv1(x)))
         x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
         return x.mean((2, 3))
-
-    def published(self, name: str) -> str:
-        return name

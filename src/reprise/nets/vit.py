@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from reprise.core.extras import not_installed
+from reprise.core.registry import did_you_mean, registered
 from reprise.core.rng import Random
 from reprise.nets.heads import make_head
 from reprise.nets.network import Network
@@ -23,10 +25,19 @@ def import_timm(name: str) -> Any:
             raise
         raise ModuleNotFoundError(
             not_installed(f"the backbone {name!r} comes from timm", "vit")
-            + " (the one backbone that needs no timm is 'resnet18')",
+            + " (a backbone that needs no timm is 'resnet18')",
             name="timm",
         ) from None
     return timm
+
+
+@contextmanager
+def seeded(random: Random) -> Iterator[None]:
+    """Within it, modules are made on the CPU, and torch's global generator is seeded; it is put back afterwards."""
+    with torch.random.fork_rng(devices=[]), torch.device("cpu"):
+        # Not torch.manual_seed: that would also seed the generators of every GPU, which are not put back.
+        torch.default_generator.manual_seed(random.word())
+        yield
 
 
 class TimmNetwork(Network):
@@ -42,12 +53,10 @@ class TimmNetwork(Network):
         super().__init__()
         timm = import_timm(name)
         if ":" not in name and not timm.is_model(name):  # "hf-hub:…" and the like are found by timm itself
-            near = difflib.get_close_matches(name, timm.list_models(), n=1, cutoff=0.0)
-            hint = f": did you mean {near[0]!r}?" if near else "."
+            near = did_you_mean(name, [*registered("network"), *timm.list_models()])
+            hint = f": did you mean {near!r}?" if near else "."
             raise ValueError(f"there is no backbone {name!r}, neither here nor in timm{hint}")
-        with torch.random.fork_rng(devices=[]), torch.device("cpu"):
-            # Not torch.manual_seed: that would also seed the generators of every GPU, which are not put back.
-            torch.default_generator.manual_seed(random.word())
+        with seeded(random):
             self.model: nn.Module = timm.create_model(name, pretrained=pretrained, num_classes=0)
             size: Any = getattr(self.model, "head_hidden_size", None) or self.model.num_features
             self.fc = make_head(head, int(size), classes)

@@ -9,7 +9,7 @@ enough to say which examples arrive at which step.
 from __future__ import annotations
 
 from .build import from_labels, label_stream
-from .datasets import DATASETS, Dataset
+from .datasets import DATASETS, Dataset, find_dataset
 from .folder import ImageFolder, list_folder
 from .longtail import tail_counts
 from .options import StreamOptions
@@ -23,6 +23,7 @@ __all__ = [
     "LabelStream",
     "StillStream",
     "StreamOptions",
+    "find_dataset",
     "from_labels",
     "label_stream",
     "list_folder",

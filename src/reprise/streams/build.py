@@ -43,7 +43,7 @@ def label_stream(
         raise ValueError(f"folder {dataset!r} brings its own labels; leave out labels=, or use from_labels")
     else:
         known = _check_labels(labels)
-        if (found := int(known.max()) + 1) != (expected := DATASETS[dataset].classes):
+        if (found := int(known.max()) + 1) != (expected := DATASETS[dataset].classes or found):
             raise ValueError(f"{dataset} has {expected} classes, but labels has {found}, from 0 to {found - 1}")
     return arrange(name, known, options, seed)
 
@@ -78,11 +78,11 @@ def _sizes(name: str, dataset: str) -> list[int]:
         return list_folder(dataset).sizes
     known = DATASETS[dataset]
     if known.per_class is None:
-        raise ValueError(
-            f"stream {name!r} needs the class sizes of {dataset}, which are uneven and come with its images: "
-            f"name its folder instead, such as 'path/to/{name}', or give labels="
-        )
-    return [known.per_class] * known.classes
+        instead = f"name its folder instead, such as 'path/to/{name}', or give labels="
+        if known.load is not None:
+            instead = f"give labels=, such as reprise.data.load({dataset!r}).labels"
+        raise ValueError(f"stream {name!r} needs the class sizes of {dataset}, which come with its images: {instead}")
+    return [known.per_class] * (known.classes or 0)
 
 
 def _check_labels(labels: ArrayLike) -> Ints:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
-
+from reprise.core.registry import unknown
 from reprise.lab.study import Study
 from reprise.studies import buffer_gaps, dyngaps, gaps, renewal_gaps
 
@@ -18,9 +17,8 @@ def find_study(name: str) -> Study:
     >>> find_study("dyngap")
     Traceback (most recent call last):
     ...
-    ValueError: unknown study 'dyngap': did you mean 'dyngaps'? The studies are gaps, dyngaps, renewal-gaps, buffer-gaps
+    ValueError: unknown study 'dyngap': did you mean 'dyngaps'? Known: gaps, dyngaps, renewal-gaps, buffer-gaps
     """
     if name in STUDIES:
         return STUDIES[name]
-    nearest = difflib.get_close_matches(name, STUDIES, n=1, cutoff=0.0)[0]
-    raise ValueError(f"unknown study {name!r}: did you mean {nearest!r}? The studies are {', '.join(STUDIES)}")
+    raise ValueError(unknown("study", name, STUDIES))

@@ -16,6 +16,7 @@ from reprise.core.rng import check_seed
 from reprise.learners import Learner, LearnerContext, find_learner, hyperparameters, make_learner
 from reprise.learners.learner import PASSES
 from reprise.memory import Memory, as_retrieval
+from reprise.nets.build import from_timm
 from reprise.nets.heads import HEADS
 from reprise.nets.resnet import ResNet18
 from reprise.streams.options import Order, StreamOptions
@@ -114,7 +115,7 @@ class TrainRun:
             raise TypeError(f"pretrained must be True or False, got {self.pretrained!r}")
         if self.optimizer == "adam" and self.momentum:
             raise ValueError(f"momentum is for sgd; adam has its own, got momentum={self.momentum}")
-        if self.backbone != "resnet18" and self.width != 64:
+        if from_timm(self.backbone) and self.width != 64:
             raise ValueError(f"width is for 'resnet18'; the backbone {self.backbone!r} has its own, got {self.width}")
         _try_learner(self.learner, tuple(self.hyper.items()))
         self.stream_options  # noqa: B018 - checks its values
