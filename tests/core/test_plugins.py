@@ -67,7 +67,7 @@ def test_an_entry_point_is_loaded_when_an_unknown_name_is_asked_for(
     assert asked == []
     assert as_storage("mine").spec == "mine"
     assert asked == ["reprise.plugins"]
-    with pytest.raises(ValueError, match="unknown storage 'nine': did you mean 'mine'?"):
+    with pytest.raises(ValueError, match="unknown storage 'nine': did you mean 'mine'"):
         as_storage("nine")
     assert asked == ["reprise.plugins"]
 
@@ -141,7 +141,7 @@ def test_nobody_takes_a_name_that_is_taken(mine: Path) -> None:
     load_modules([str(mine)])
     other = mine.with_name("other.py")
     other.write_text(MINE.format(name="mine").replace("class Mine", "class Other"))
-    with pytest.raises(ValueError, match="'other.py'|the storage 'mine' is already Mine"):
+    with pytest.raises(ValueError, match=r"other.*the storage 'mine' is already Mine"):
         load_modules([str(other)])
 
     class Fifo:  # called as the library's own, which it must not replace

@@ -17,7 +17,7 @@ from reprise.core.arguments import as_int
 from reprise.core.files import Record
 from reprise.core.workers import NoMainGuard, check_main_guard
 from reprise.fleet.processes import on_cores
-from reprise.learners import find_learner
+from reprise.learners import Learner, find_learner
 from reprise.train.config import TrainRun
 from reprise.train.record import RunResult, make_record, read_record, write_record
 from reprise.train.run import Fingerprints, Images, find_device
@@ -221,6 +221,7 @@ def capturable(run: TrainRun) -> bool:
     plain_descent = run.optimizer == "sgd" and not run.momentum
     return (
         learner.capturable
+        and learner.predictor is Learner.predictor  # a lane tests logits
         and plain_descent
         and not run.scored
         and run.passes == "separate"

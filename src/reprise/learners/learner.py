@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -114,6 +115,16 @@ class Learner(nn.Module, ABC):
 
     def after(self, step: Step, logits: Tensor) -> None:
         """Remember something, once the network has been updated; `logits` are those of `step.ids`, without gradient."""
+
+    def predictor(self, net: Network, stored: Iterable[Batch]) -> Callable[[Tensor], Tensor]:
+        """How a read-out is tested: a function from images to one score for each class, of which the highest counts.
+
+        Called once for every test of a read-out, with its network, which is in evaluation mode and is not `self.net`
+        when the average is tested, and with all that is stored: batches in order of slots, not augmented, whose
+        weights sum to one over all of them. Unless told otherwise the scores are the network's logits, and only then
+        can a run be captured.
+        """
+        return net
 
     def outputs(self, step: Step) -> list[Tensor]:
         """Logits of the incoming batch and of each replay batch, in single precision.

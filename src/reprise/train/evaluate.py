@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
 
+from reprise.learners import Batch
 from reprise.train.pixels import Pixels
+
+ModuleT = TypeVar("ModuleT", bound=nn.Module)
 
 _BATCH = {"cpu": 250, "cuda": 2000}
 
@@ -29,16 +33,40 @@ def forward_precision(name: str, device: torch.device) -> torch.autocast:
     return torch.autocast(device.type, torch.bfloat16, enabled=name == "bf16")
 
 
+class Stored:
+    """Stored examples in batches, as they are: not augmented, and each with its share of the whole as its weight."""
+
+    def __init__(self, pixels: Pixels, ids: Callable[[], Tensor]) -> None:
+        self.pixels, self.ids = pixels, ids
+
+    def __iter__(self) -> Iterator[Batch]:
+        ids = self.ids()
+        for part in torch.split(ids, _BATCH.get(self.pixels.device.type, 1000)) if len(ids) else ():
+            weight = torch.full((len(part),), 1 / len(ids), device=ids.device)
+            yield Batch(self.pixels.normalised(self.pixels.gather(part)), self.pixels.labels[part], part, weight)
+
+
 @torch.no_grad()
-def correct_per_class(net: nn.Module, pixels: Pixels, ids: Tensor, classes: int, name: str = "fp32") -> Tensor:
-    """For each class, how many of the images `ids` of it the network names; every class may be named."""
+def correct_per_class(
+    net: ModuleT,
+    pixels: Pixels,
+    ids: Tensor,
+    classes: int,
+    name: str = "fp32",
+    predictor: Callable[[ModuleT], Callable[[Tensor], Tensor]] | None = None,
+) -> Tensor:
+    """For each class, how many of the images `ids` of it the network names; every class may be named.
+
+    `predictor` is given the network, in evaluation mode, and gives the scores of images; by itself the network does.
+    """
     modes = [(module, module.training) for module in net.modules()]
     net.eval()
     correct = torch.zeros(classes, dtype=torch.int64, device=pixels.device)
     try:
         with arithmetic(name), forward_precision(name, pixels.device):
+            scores = net if predictor is None else predictor(net)
             for part in torch.split(ids, _BATCH.get(pixels.device.type, 1000)):
-                found = net(pixels.normalised(pixels.gather(part))).argmax(1)
+                found = scores(pixels.normalised(pixels.gather(part))).argmax(1)
                 labels = pixels.labels[part]
                 correct.index_add_(0, labels, (found == labels).long())
     finally:

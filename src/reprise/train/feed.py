@@ -61,6 +61,10 @@ class Feed(ABC):
         """The whole replay sequence, once the last step is closed."""
 
     @abstractmethod
+    def stored(self, number: int) -> Ids:
+        """The ids of what is stored, in order of slots, once this many steps are closed and no more."""
+
+    @abstractmethod
     def state_dict(self) -> dict[str, Any]: ...
 
     @abstractmethod
@@ -114,6 +118,12 @@ class TapeFeed(Feed):
 
     def tape(self) -> Tape:
         return self._tape
+
+    def stored(self, number: int) -> Ids:
+        tape, holder = self._tape, np.full(self._tape.capacity, -1, np.int64)
+        slots, ids = tape.written[:number].ravel(), tape.incoming[:number].ravel()
+        holder[slots[slots >= 0]] = ids[slots >= 0]  # of several in one slot, the last
+        return holder[holder >= 0]
 
     def state_dict(self) -> dict[str, Any]:
         return {"tape": self._tape.hash}
@@ -174,6 +184,10 @@ class LiveFeed(Feed):
         slots = self.memory.store(self.stream.labels[ids])
         self.holder[slots[slots >= 0]] = ids[slots >= 0]
         self.written[step.number, : len(slots)] = slots
+
+    def stored(self, number: int) -> Ids:
+        held: Ids = self.holder[: len(self.memory)].copy()
+        return held
 
     def tape(self) -> Tape:
         memory = self.memory

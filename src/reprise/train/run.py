@@ -6,6 +6,7 @@ import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from reprise.streams.datasets import DATASETS, tail_name
 from reprise.tape import plan
 from reprise.train.average import Readout
 from reprise.train.config import TrainRun
-from reprise.train.evaluate import arithmetic, correct_per_class, forward_precision
+from reprise.train.evaluate import Stored, arithmetic, correct_per_class, forward_precision
 from reprise.train.feed import Feed, LiveFeed, TapeFeed
 from reprise.train.metrics import Evaluations
 from reprise.train.pixels import Pixels
@@ -261,15 +262,20 @@ class Run:
         arrived = np.zeros(self.classes, np.bool_)
         arrived[self.stream.labels[self.stream.ids[: self.stream.offsets[self.step]]]] = True
         ids = self.test_ids[torch.from_numpy(arrived[self.test_labels]).to(self.device)]
+        predictor = partial(self.learner.predictor, stored=Stored(self.pixels, self._stored))
         for name, net in (("ema", self.readout.net), ("live", self.net)):
             # In data-parallel training every process tests a part, with the statistics that the first will save.
             self.ranks.follow(net.buffers())
             mine = ids[self.ranks.rank :: self.ranks.world]
-            correct = correct_per_class(net, self.test, mine, self.classes, self.config.precision)
+            correct = correct_per_class(net, self.test, mine, self.classes, self.config.precision, predictor)
             self.correct[name].append(self.ranks.total(correct).cpu().numpy())
         self.evaluated.append(self.step)
         self.seen.append(arrived)
         return self.evaluations()
+
+    def _stored(self) -> Tensor:
+        """The ids of what is stored now, in order of slots."""
+        return torch.from_numpy(self.feed.stored(self.step)).to(self.device)
 
     def evaluations(self) -> dict[str, Evaluations]:
         """All evaluations so far, by read-out."""
