@@ -201,8 +201,8 @@ def plan(
             "reprise.streams.from_labels makes one of labels"
         )
     size = as_int(replay, "the replay size", 0)
-    if getattr(memory.retrieval, "scored", False):
-        raise ValueError(f"{memory.retrieval_spec!r} chooses by a score of the model, so it cannot be planned ahead")
+    if memory.scored is not None:
+        raise ValueError(f"{memory.scored!r} chooses by a score of the model, so it cannot be planned ahead")
     labels = as_ints(stream.labels, "a stream's labels", 0, 2**63)
     batches = [as_ints(batch, f"batch {step} of a stream", 0, len(labels)) for step, batch in enumerate(stream)]
     held = _held(memory, labels, initial)

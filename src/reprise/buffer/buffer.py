@@ -80,19 +80,31 @@ class ReplayBuffer:
             self._record.draw(channel, int(n), slots)
         return self._read(torch.from_numpy(slots))
 
-    def store(self, x: Tensor | ArrayLike, y: Tensor | ArrayLike, **columns: Tensor | ArrayLike) -> Tensor:
+    def store(
+        self,
+        x: Tensor | ArrayLike,
+        y: Tensor | ArrayLike,
+        *,
+        score: Callable[..., ArrayLike | Tensor] | None = None,
+        **columns: Tensor | ArrayLike,
+    ) -> Tensor:
         """Offer a batch in order; for each example, the slot it was written to, or −1 when it was not kept.
 
         Every batch has the columns of the first. A plain number stands for a column of that number. When an
         example takes the slot of one that came in the same batch, the later one is what the slot holds.
+
+        `score` is for storage that asks for it: given slots, it tells of the stored examples by a number or a row of
+        numbers for each; without, of those in this batch.
         """
+        if score is not None and not callable(score):
+            raise TypeError(f"score must be a function of slots, and no column has that name, got {score!r}")
         labels = as_labels(y)
         given = self._checked({"x": x, **columns}, len(labels), f"y has {len(labels)} labels")
         if self._columns and given.keys() != self._columns.keys() - {"y"}:
             raise ValueError(f"every batch has the columns {names(self._columns)}, got {names(['y', *given])}")
         # Room first: should the device have none left, nothing has been decided yet.
         room = self._columns or (self._room(given) if len(labels) else {})
-        slots = self.memory.store(labels)
+        slots = self.memory.store(labels, score=None if score is None else _on_host(score))
         labels = labels.astype(np.int64)
         self._columns = room
         if self._record is not None:
@@ -256,9 +268,9 @@ class ReplayBuffer:
         return Replay(slots, {name: table.index_select(0, where) for name, table in self._columns.items()})
 
 
-def _on_host(score: Callable[[Tensor], ArrayLike | Tensor]) -> Callable[[Ids], ArrayLike]:
-    def scored(slots: Ids) -> ArrayLike:
-        values = score(torch.from_numpy(slots))
+def _on_host(score: Callable[..., ArrayLike | Tensor]) -> Callable[..., ArrayLike]:
+    def scored(*slots: Ids) -> ArrayLike:
+        values = score(*map(torch.from_numpy, slots))
         return values.detach().to("cpu", torch.float64).numpy() if isinstance(values, Tensor) else values
 
     return scored

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from reprise.core.rng import Random
-from reprise.memory import Memory
+from reprise.memory import Memory, is_scored
 
 TRIALS = 8
 
@@ -60,12 +60,25 @@ def score_for(memory: Memory) -> Callable[[Any], Any] | None:
     return None if getattr(memory.retrieval, "scored", None) is False else score
 
 
+def rows_for(memory: Memory, labels: tuple[int, ...]) -> Callable[..., Any] | None:
+    """What a storage that goes by a score is told: three numbers of every example; None for any other storage."""
+    if not is_scored(memory.storage):
+        return None
+    held = memory.labels
+
+    def rows(slots: Any = None) -> Any:
+        what = np.array(labels, np.int64) if slots is None else held[slots]
+        return np.sin(np.outer(what % 1009 + 1, [12.9898, 78.233, 37.719]))
+
+    return rows
+
+
 def advance(memory: Memory, step: Step) -> tuple[list[list[int]], list[int]]:
     """One step: what each channel drew, and where the labels went."""
     try:
         asked = score_for(memory)
         drawn = [memory.draw(step.n, channel=channel, score=asked).slots.tolist() for channel in range(memory.draws)]
-        return drawn, memory.store(list(step.labels)).tolist()
+        return drawn, memory.store(list(step.labels), score=rows_for(memory, step.labels)).tolist()
     except Exception as error:
         raise Broken(f"{memory!r} failed where it must not: {type(error).__name__}: {error}") from error
 

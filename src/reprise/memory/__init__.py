@@ -3,7 +3,7 @@
 from reprise.memory.index import Index
 from reprise.memory.memory import Draw, Memory
 from reprise.memory.protocols import Retrieval, Schedule, Storage
-from reprise.memory.resolve import as_retrieval, as_storage
+from reprise.memory.resolve import as_retrieval, as_storage, is_scored
 from reprise.memory.retrieval import MaximallyInterfered, Scheduled, Uniform
 from reprise.memory.schedule import (
     Deadline,
@@ -43,4 +43,5 @@ __all__ = [
     "WindowedPass",
     "as_retrieval",
     "as_storage",
+    "is_scored",
 ]

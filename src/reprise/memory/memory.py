@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from reprise.core.rng import Random, check_seed
 from reprise.memory.index import Index
 from reprise.memory.plain import original, plain
 from reprise.memory.protocols import Retrieval, Schedule, Score, Storage, fresh
-from reprise.memory.resolve import as_retrieval, as_storage, spec_of
+from reprise.memory.resolve import as_retrieval, as_storage, is_scored, spec_of
 
 
 class Draw:
@@ -70,6 +71,7 @@ class Memory:
         self._index = Index(self.capacity)
         self._store = fresh(self.storage, Storage)
         self._store.start(self._random)
+        self._keeps_by_score = is_scored(self.storage)
         self._kept = tuple(self._randoms)  # the storage's own streams
         self._channels = [self._channel(number) for number in range(self.draws)]
 
@@ -102,12 +104,35 @@ class Memory:
         drawn = np.array(slots, np.int64)
         return Draw(drawn, index.labels.take(drawn))
 
-    def store(self, labels: ArrayLike) -> NDArray[np.int64]:
+    def store(self, labels: ArrayLike, *, score: Score | None = None) -> NDArray[np.int64]:
         """Offer a batch in order; for each label, the slot it was written to, or −1 when it was not kept.
 
-        A slot may be given twice in one batch: the later example is the one that stays.
+        A slot may be given twice in one batch: the later example is the one that stays. `score` is for a storage that
+        goes by one: `score(slots)` tells of stored examples, `score()` of those that are offered.
         """
-        return np.array(self._store.assign(_labels(labels), self._index), np.int64)
+        given = _labels(labels)
+        if (score is not None) != self._keeps_by_score:
+            does, how = ("keeps", ", score=function of slots") if score is None else ("does not keep", "")
+            raise ValueError(f"{self.storage_spec!r} {does} by a score: call store(labels{how})")
+        if score is None:
+            return np.array(self._store.assign(given, self._index), np.int64)
+        if not given:
+            return np.empty(0, np.int64)  # there is nobody to tell of
+        before = {name: self._randoms[name].state_dict() for name in self._kept}
+        assign: Callable[..., list[int]] = self._store.assign
+        try:
+            return np.array(assign(given, self._index, _checked(score, len(given), self._index)), np.int64)
+        except BaseException:
+            for name, state in before.items():
+                self._randoms[name].load_state_dict(state)
+            raise
+
+    @property
+    def scored(self) -> str | None:
+        """The spec of the retrieval or storage that asks for a score, so that nothing can be planned; None if none."""
+        if is_scored(self.retrieval):
+            return self.retrieval_spec
+        return self.storage_spec if is_scored(self.storage) else None
 
     @property
     def storage_spec(self) -> str:
@@ -196,6 +221,23 @@ class Memory:
         storage, retrieval, state = saved
         Memory.__init__(self, state["capacity"], storage, retrieval, state["seed"], state["draws"])
         self._load(state)
+
+
+def _checked(score: Score, incoming: int, index: Index) -> Score:
+    """The score, which tells of what was there before the batch, with its answers checked."""
+    writes, stored = index.writes, index.size
+
+    def checked(slots: ArrayLike | None = None) -> NDArray[np.float64]:
+        if index.writes != writes:
+            raise RuntimeError("a storage asks for scores before it writes: what a slot held may be gone already")
+        given = None if slots is None else as_ints(slots, "slots", 0, stored)
+        values = np.asarray(score() if given is None else score(given), np.float64)
+        count = incoming if given is None else len(given)
+        if values.ndim not in (1, 2) or len(values) != count or not np.isfinite(values).all():
+            raise ValueError(f"the score must give finite numbers for each of {count} examples, got {values!r}")
+        return values if values.ndim == 2 else values[:, None]
+
+    return checked
 
 
 def _labels(labels: ArrayLike) -> list[int]:

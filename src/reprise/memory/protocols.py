@@ -18,13 +18,23 @@ from reprise.memory.index import Index
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-Score = Callable[[Any], Any]
+Score = Callable[..., Any]
+"""What a policy is told of the model, by whoever asks the memory, about stored examples, given their slots.
+
+A retrieval gets one number for each. A storage gets an array with one row for each, and calls it without slots for that
+of the incoming examples, in order. It asks before it writes: slots mean what they held before the batch.
+"""
 Source = Callable[[str], Random]
 
 
 @runtime_checkable
 class Storage(Protocol):
-    """Who is kept: decides which slot an incoming example takes, or none."""
+    """Who is kept: decides which slot an incoming example takes, or none.
+
+    One that goes by a score says `scored`: then `assign` has a third argument, `score`, and nothing can be planned
+    ahead. In a training run the word says what is told of every example: `scored = "features"` those that the head
+    sees, `scored = "gradients"` those of its cross-entropy with respect to the head's parameters, one row of numbers.
+    """
 
     def fresh(self) -> Self: ...
 

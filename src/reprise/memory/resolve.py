@@ -31,6 +31,11 @@ def as_retrieval(policy: str | Retrieval | Schedule) -> Retrieval:
     return retrieval
 
 
+def is_scored(policy: object) -> bool:
+    """Whether a policy asks for a score of the model, so that no tape can be planned."""
+    return bool(getattr(policy, "scored", False))
+
+
 def spec_of(policy: object) -> str:
     """The short name of a policy, or its repr if it has none."""
     return str(getattr(policy, "spec", repr(policy)))

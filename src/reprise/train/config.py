@@ -15,13 +15,13 @@ from reprise.core.files import digest
 from reprise.core.rng import check_seed
 from reprise.learners import Learner, LearnerContext, find_learner, hyperparameters, make_learner
 from reprise.learners.learner import PASSES
-from reprise.memory import Memory, as_retrieval
+from reprise.memory import Memory, as_retrieval, as_storage, is_scored
 from reprise.nets.build import from_timm
 from reprise.nets.heads import HEADS
 from reprise.nets.resnet import ResNet18
 from reprise.streams.options import Order, StreamOptions
 from reprise.train.augment import AUGMENTS
-from reprise.train.scoring import MODES, VIRTUAL_LOSSES
+from reprise.train.scoring import DESCRIPTIONS, MODES, VIRTUAL_LOSSES
 
 PRECISIONS = ("fp32", "tf32", "bf16")
 OPTIMIZERS = ("sgd", "adam")
@@ -120,18 +120,29 @@ class TrainRun:
         _try_learner(self.learner, tuple(self.hyper.items()))
         self.stream_options  # noqa: B018 - checks its values
         self.memory()
-        if self.scored and kind.draws != 1:
+        if self.description and self.description not in DESCRIPTIONS:
+            raise ValueError(
+                f"storage {self.storage!r} says scored = {self.description!r}; a run can tell it of "
+                f"{' or '.join(DESCRIPTIONS)}"
+            )
+        choosing = is_scored(as_retrieval(self.retrieval))
+        if choosing and kind.draws != 1:
             raise ValueError(
                 f"learner {self.learner!r} takes {kind.draws} replay batches a step; {self.retrieval!r} chooses one, "
                 "for a learner that takes one"
             )
-        if self.scored and not self.lr:
+        if choosing and not self.lr:
             raise ValueError(f"lr must be above 0 for {self.retrieval!r}, which looks at a step of that size, got 0")
 
     @property
     def scored(self) -> bool:
-        """Whether retrieval asks the network, so that no tape can be planned."""
-        return bool(getattr(as_retrieval(self.retrieval), "scored", False))
+        """Whether retrieval or storage asks the network, so that no tape can be planned."""
+        return bool(self.description) or is_scored(as_retrieval(self.retrieval))
+
+    @property
+    def description(self) -> str:
+        """What storage asks of the network, `features` or `gradients`; empty if it asks for nothing."""
+        return str(getattr(as_storage(self.storage), "scored", "") or "")
 
     @property
     def draws(self) -> int:

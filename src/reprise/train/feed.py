@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from reprise.learners import Batch, Step
-from reprise.memory import Memory
+from reprise.memory import Memory, is_scored
 from reprise.streams import LabelStream
 from reprise.tape import Tape
 from reprise.train.augment import PAD, plan_augmentation
@@ -24,6 +24,7 @@ from reprise.train.ranks import Ranks
 
 Ids = NDArray[np.int64]
 Score = Callable[[Step, Batch], Tensor]
+Describe = Callable[[Batch], Tensor]
 
 
 class Feed(ABC):
@@ -134,23 +135,35 @@ class TapeFeed(Feed):
 
 
 class LiveFeed(Feed):
-    """Asks the memory at every step, which asks the network through `score`; the tape is recorded as it happens."""
+    """Asks the memory at every step, which asks the network; the tape is recorded as it happens.
+
+    Retrieval asks by `score`, before the step; storage by `describe`, after it. Examples are shown as they are.
+    """
 
     def __init__(
-        self, stream: LabelStream, memory: Memory, size: int, pixels: Pixels, score: Score, seed: int, kind: str
+        self,
+        stream: LabelStream,
+        memory: Memory,
+        size: int,
+        pixels: Pixels,
+        score: Score,
+        describe: Describe,
+        seed: int,
+        kind: str,
     ) -> None:
         batches = list(stream)
         incoming = np.full((len(batches), max(map(len, batches))), -1, np.int64)
         for row, batch in zip(incoming, batches, strict=True):
             row[: len(batch)] = batch
-        super().__init__(incoming, 1, size, pixels, stream.num_classes, seed, kind, Ranks())
+        super().__init__(incoming, memory.draws, size, pixels, stream.num_classes, seed, kind, Ranks())
         self.stream = stream
         self.memory = memory
-        self.score = score
+        self.score = score if is_scored(memory.retrieval) else None
+        self.describe = describe if is_scored(memory.storage) else None
         self.size = size
         self.rows = incoming
         self.holder = np.full(memory.capacity, -1, np.int64)  # the example in each slot
-        self.slots = np.full((len(batches), 1, size), -1, np.int64)
+        self.slots = np.full((len(batches), memory.draws, size), -1, np.int64)
         self.replay = np.full_like(self.slots, -1)
         self.written = np.full_like(incoming, -1)
 
@@ -161,29 +174,44 @@ class LiveFeed(Feed):
         return hashlib.sha256(b"".join(content)).hexdigest()
 
     def step(self, number: int) -> Step:
-        arrived = self._arrived(number)
-        drawn = self.memory.draw(self.size, score=lambda slots: self._score(arrived, slots)).slots
-        if not len(drawn):
-            return arrived
-        ids = self.holder[drawn]
-        self.slots[number, 0, : len(ids)], self.replay[number, 0, : len(ids)] = drawn, ids
-        replay = self._batch(torch.from_numpy(ids).to(self.pixels.device), self.replay_crops[number, 0])
-        return replace(arrived, replay=(replay,))
+        arrived, score = self._arrived(number), self.score
 
-    def _score(self, step: Step, slots: Ids) -> NDArray[np.float64]:
-        ids = torch.from_numpy(self.holder[slots]).to(self.pixels.device)
-        as_they_are = torch.tensor([PAD, PAD, 0], dtype=torch.int8, device=ids.device).expand(len(ids), 3)
-        scores = self.score(step, self._batch(ids, as_they_are))
-        if torch.isnan(scores).any():
-            raise diverged(f"in step {step.number + 1} of {len(self.rows)} a stored example's score is not a number")
-        values: NDArray[np.float64] = scores.double().cpu().numpy()
-        return values
+        def asked(slots: Ids) -> NDArray[np.float64]:
+            assert score is not None
+            return self._told(number, score(arrived, self._as_they_are(self.holder[slots])))
+
+        draws = []
+        for channel in range(self.memory.draws):
+            drawn = self.memory.draw(self.size, channel=channel, score=None if score is None else asked).slots
+            ids = self.holder[drawn]
+            self.slots[number, channel, : len(ids)], self.replay[number, channel, : len(ids)] = drawn, ids
+            if len(ids):
+                crops = self.replay_crops[number, channel]
+                draws.append(self._batch(torch.from_numpy(ids).to(self.pixels.device), crops))
+        return replace(arrived, replay=tuple(draws))
 
     def close(self, step: Step) -> None:
-        ids = self.rows[step.number, : self.arrivals[step.number]]
-        slots = self.memory.store(self.stream.labels[ids])
+        ids, describe = self.rows[step.number, : self.arrivals[step.number]], self.describe
+
+        def asked(slots: Ids | None = None) -> NDArray[np.float64]:
+            assert describe is not None
+            return self._told(step.number, describe(self._as_they_are(ids if slots is None else self.holder[slots])))
+
+        slots = self.memory.store(self.stream.labels[ids], score=None if describe is None else asked)
         self.holder[slots[slots >= 0]] = ids[slots >= 0]
         self.written[step.number, : len(slots)] = slots
+
+    def _as_they_are(self, ids: Ids) -> Batch:
+        """These examples, neither cropped nor flipped."""
+        where = self.pixels.device
+        plain = torch.tensor([PAD, PAD, 0], dtype=torch.int8, device=where).expand(len(ids), 3)
+        return self._batch(torch.from_numpy(ids).to(where), plain)
+
+    def _told(self, number: int, scores: Tensor) -> NDArray[np.float64]:
+        if torch.isnan(scores).any():
+            raise diverged(f"in step {number + 1} of {len(self.rows)} an example's score is not a number")
+        values: NDArray[np.float64] = scores.double().cpu().numpy()
+        return values
 
     def stored(self, number: int) -> Ids:
         held: Ids = self.holder[: len(self.memory)].copy()

@@ -20,7 +20,7 @@ from reprise import data, nets
 from reprise.core.files import digest
 from reprise.core.rng import Random
 from reprise.data import ImageSet
-from reprise.learners import Learner, LearnerContext, Step, find_learner, make_learner
+from reprise.learners import Batch, Learner, LearnerContext, Step, find_learner, make_learner
 from reprise.streams import LabelStream, from_labels, label_stream
 from reprise.streams.datasets import DATASETS, tail_name
 from reprise.tape import plan
@@ -31,7 +31,7 @@ from reprise.train.feed import Feed, LiveFeed, TapeFeed
 from reprise.train.metrics import Evaluations
 from reprise.train.pixels import Pixels
 from reprise.train.ranks import Ranks
-from reprise.train.scoring import interference
+from reprise.train.scoring import describe, interference
 
 READOUTS = ("ema", "live")
 Fingerprints = dict[str, str]
@@ -202,8 +202,8 @@ class Run:
             tape = plan(self.stream, memory, size)
             return TapeFeed(tape, self.pixels, classes, run.seed, run.augment, self.ranks)
         if self.ranks.world > 1:
-            raise ValueError(f"{run.retrieval!r} asks the network at every step, which one process alone can do")
-        return LiveFeed(self.stream, memory, size, self.pixels, self._score, run.seed, run.augment)
+            raise ValueError(f"{memory.scored!r} asks the network at every step, which one process alone can do")
+        return LiveFeed(self.stream, memory, size, self.pixels, self._score, self._describe, run.seed, run.augment)
 
     def _shared(self) -> nn.Module:
         """What a step's forward passes go through: the learner, or its share of data-parallel training."""
@@ -256,6 +256,10 @@ class Run:
         assert run.lr is not None
         with arithmetic(run.precision), forward_precision(run.precision, self.device):
             return interference(self.learner, step, candidates, lr=run.lr, loss=run.virtual_loss, mode=run.scoring)
+
+    def _describe(self, batch: Batch) -> Tensor:
+        with arithmetic(self.config.precision), forward_precision(self.config.precision, self.device):
+            return describe(self.net, batch, self.config.description)
 
     def evaluate(self) -> dict[str, Evaluations]:
         """Test both read-outs on the classes seen so far, and keep what was found."""

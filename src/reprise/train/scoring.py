@@ -1,4 +1,7 @@
-"""MIR's score: how much the loss of a stored example would rise if the network learnt what comes in."""
+"""What policies are told of the network: MIR's score for retrieval, features or gradients for storage.
+
+MIR's score is how much the loss of a stored example would rise if the network learnt what comes in.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,15 @@ from contextlib import contextmanager
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.func import functional_call
+from torch.func import functional_call, grad, vmap
 
 from reprise.learners import Batch, Learner, Step
 from reprise.learners.losses import cross_entropy
+from reprise.nets import Network
 
 VIRTUAL_LOSSES = ("plain", "own")
 MODES = ("train", "eval")
+DESCRIPTIONS = ("features", "gradients")
 CHUNK = 1024
 """Candidates at once in evaluation mode."""
 
@@ -45,6 +50,26 @@ def interference(
     then = _stepped(learner, step, now, lr, loss)
     with torch.no_grad():
         return _losses(learner.net, then, candidates, mode) - _losses(learner.net, now, candidates, mode)
+
+
+@torch.no_grad()
+def describe(net: Network, batch: Batch, kind: str) -> Tensor:
+    """One row of numbers for each example, in evaluation mode, so that it depends on nothing but the example.
+
+    `features` are those that the head sees. `gradients` are those of the example's cross-entropy over all classes with
+    respect to the head's parameters, end to end.
+    """
+    with _training(net, False):
+        features = torch.cat([net.features(x).float() for x in torch.split(batch.x, CHUNK)])
+    if kind == "features":
+        return features
+
+    def loss(parameters: dict[str, Tensor], row: Tensor, label: Tensor) -> Tensor:
+        return F.cross_entropy(functional_call(net.fc, parameters, (row[None],)).float(), label[None])
+
+    now = {name: parameter.detach() for name, parameter in net.fc.named_parameters()}
+    found: dict[str, Tensor] = vmap(grad(loss), (None, 0, 0))(now, features, batch.y)
+    return torch.cat([rows.flatten(1) for rows in found.values()], 1)
 
 
 def _stepped(learner: Learner, step: Step, now: Mapping[str, Tensor], lr: float, loss: str) -> dict[str, Tensor]:
