@@ -136,7 +136,7 @@ def test_arrays() -> None:
         (pixels, [0, 1], ValueError, "3 images but 2 labels"),
         (pixels, [0.0, 1.0, 1.0], TypeError, "labels must be"),
         (pixels, [0, -1, 1], ValueError, "label -1"),
-        (pixels[0], [0, 1], ValueError, "images but 2 labels"),
+        (pixels[0], [0, 1], ValueError, "images must be N×H×W×3, got shape"),
     ):
         with pytest.raises(error, match=said):
             from_arrays(images, labels)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import Any
 
@@ -44,11 +45,14 @@ def as_array(values: ArrayLike, what: str) -> NDArray[Any]:
         raise ValueError(f"{what} must be a row of whole numbers, got rows of different lengths") from None
 
 
-def as_float(value: Any, what: str) -> float:
-    """Return a finite number, or say what is wrong with it."""
-    if isinstance(value, (bool, str)) or not hasattr(value, "__float__"):
+def as_float(value: Any, what: str, least: float = -math.inf, most: float = math.inf) -> float:
+    """Return a finite number from `least` to `most`, or say what is wrong with it."""
+    if isinstance(value, (bool, np.bool_, str)) or not hasattr(value, "__float__"):
         raise TypeError(f"{what} must be a number, got {value!r}")
     result = float(value)
-    if result != result or result in (float("inf"), float("-inf")):
+    if not math.isfinite(result):
         raise ValueError(f"{what} must be finite, got {result}")
+    if not least <= result <= most:
+        limits = f"from {least} to {most}" if math.isfinite(most) else f"{least} or more"
+        raise ValueError(f"{what} must be {limits}, got {result}")
     return result

@@ -10,11 +10,12 @@ independent, and the whole state of one is a single number: how many words it ha
 from __future__ import annotations
 
 import hashlib
-import operator
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+
+from reprise.core.arguments import as_int
 
 _BLOCK = 512
 _WORD = 1 << 64
@@ -26,15 +27,7 @@ _PERIOD = _PER_COUNTER << 256
 
 def check_seed(seed: object) -> int:
     """Return `seed` as an int, or say what is wrong with it."""
-    if isinstance(seed, (bool, np.bool_)):
-        raise TypeError(f"seed must be a whole number, got {seed!r}")
-    try:
-        value = operator.index(seed)  # type: ignore[arg-type]
-    except TypeError:
-        raise TypeError(f"seed must be a whole number, got {seed!r}") from None
-    if value < 0:
-        raise ValueError(f"seed must be 0 or more, got {value}")
-    return value
+    return as_int(seed, "seed", 0)
 
 
 class Random:

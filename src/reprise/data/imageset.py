@@ -103,8 +103,6 @@ def from_arrays(
         raise TypeError(
             f"labels must be a one-dimensional array of whole numbers, got {numbers.dtype} of shape {numbers.shape}"
         )
-    if len(pixels) != len(numbers):
-        raise ValueError(f"there are {len(pixels)} images but {len(numbers)} labels; each image needs one label")
     names = tuple(str(number) for number in range(int(numbers.max()) + 1)) if classes is None else tuple(classes)
     if mean is None or std is None:
         found = channel_statistics(pixels)

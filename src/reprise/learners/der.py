@@ -12,14 +12,6 @@ from reprise.learners.losses import cross_entropy
 from reprise.nets import Network
 
 
-def check_weight(value: float, what: str) -> float:
-    """Return the weight of a term, or say what is wrong with it."""
-    weight = as_float(value, what)
-    if weight < 0:
-        raise ValueError(f"{what} must be 0 or more, got {weight}")
-    return weight
-
-
 class StoredLogits(nn.Module):
     """One row of logits per example id.
 
@@ -48,7 +40,7 @@ class DER(Learner):
 
     def __init__(self, net: Network, setting: LearnerContext, *, alpha: float = 0.3) -> None:
         super().__init__(net, setting)
-        self.alpha = check_weight(alpha, "alpha")
+        self.alpha = as_float(alpha, "alpha", 0)
         self.stored = StoredLogits(setting)
 
     def forward(self, step: Step) -> Output:

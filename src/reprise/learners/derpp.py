@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from reprise.core.arguments import as_float
 from reprise.core.registry import register
-from reprise.learners.der import StoredLogits, check_weight
+from reprise.learners.der import StoredLogits
 from reprise.learners.learner import Learner, LearnerContext, Output, Step
 from reprise.learners.losses import cross_entropy, masked_cross_entropy
 from reprise.nets import Network
@@ -23,8 +24,8 @@ class DERpp(Learner):
 
     def __init__(self, net: Network, setting: LearnerContext, *, alpha: float = 0.1, beta: float = 0.5) -> None:
         super().__init__(net, setting)
-        self.alpha = check_weight(alpha, "alpha")
-        self.beta = check_weight(beta, "beta")
+        self.alpha = as_float(alpha, "alpha", 0)
+        self.beta = as_float(beta, "beta", 0)
         self.mask = "none"
         self.stored = StoredLogits(setting)
 

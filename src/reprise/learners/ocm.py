@@ -8,6 +8,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
+from reprise.core.arguments import as_int
 from reprise.core.registry import register
 from reprise.core.rng import Random
 from reprise.learners.contrast import incoming_term, memory_term, previous_term, similarity, unit
@@ -45,12 +46,10 @@ class OCM(Learner):
         super().__init__(net, setting)
         if rotations not in ROTATIONS:
             raise ValueError(f"rotations must be one of {', '.join(map(str, ROTATIONS))}, got {rotations!r}")
-        for name, value in {"refresh": refresh, "projection": projection}.items():
-            if value < 1:
-                raise ValueError(f"{name} must be 1 or more, got {value!r}")
+        self.refresh, projection = as_int(refresh, "refresh", 1), as_int(projection, "projection", 1)
         if not temperature > 0:
             raise ValueError(f"temperature must be above 0, got {temperature!r}")
-        self.refresh, self.rotations, self.temperature = refresh, rotations, temperature
+        self.rotations, self.temperature = rotations, temperature
 
         weight = net.fc.weight
         with torch.device("meta"):  # without memory, so that torch draws no weights of its own

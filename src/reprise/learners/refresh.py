@@ -6,10 +6,9 @@ import torch
 from torch import Tensor
 from torch.func import functional_call
 
-from reprise.core.arguments import as_int
+from reprise.core.arguments import as_float, as_int
 from reprise.core.registry import register
 from reprise.core.rng import Random
-from reprise.learners.der import check_weight
 from reprise.learners.derpp import DERpp
 from reprise.learners.learner import Descent, LearnerContext, Step
 from reprise.learners.losses import cross_entropy
@@ -49,11 +48,11 @@ class Refresh(DERpp):
         fisher_decay: float = 0.9,
     ) -> None:
         super().__init__(net, setting, alpha=alpha, beta=beta)
-        self.unlearn = check_weight(unlearn, "unlearn")
-        self.damping = check_weight(damping, "damping")
-        self.noise = check_weight(noise, "noise")
+        self.unlearn = as_float(unlearn, "unlearn", 0)
+        self.damping = as_float(damping, "damping", 0)
+        self.noise = as_float(noise, "noise", 0)
         self.fisher_every = as_int(fisher_every, "fisher_every", 1)
-        self.fisher_decay = check_weight(fisher_decay, "fisher_decay")
+        self.fisher_decay = as_float(fisher_decay, "fisher_decay", 0)
         if self.fisher_decay >= 1:
             raise ValueError(f"fisher_decay must be below 1, or nothing is ever learnt, got {self.fisher_decay}")
         weights = sum(parameter.numel() for parameter in net.parameters())

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, fields
-from numbers import Integral, Real
 from typing import Literal, get_args
+
+from reprise.core.arguments import as_float, as_int
 
 Order = Literal["label", "permuted"]
 
@@ -29,15 +29,15 @@ class StreamOptions:
     blur: float = 0.0
 
     def __post_init__(self) -> None:
-        _check_real("imbalance", self.imbalance, 1, math.inf)
-        _check_count("batch", self.batch)
-        _check_count("tasks", self.tasks)
+        as_float(self.imbalance, "imbalance", 1)
+        as_int(self.batch, "batch", 1)
+        as_int(self.tasks, "tasks", 1)
         if self.order not in get_args(Order):
             raise ValueError(f"order must be 'label' or 'permuted', got {self.order!r}")
         if not isinstance(self.validation, bool):
             raise TypeError(f"validation must be True or False, got {self.validation!r}")
-        _check_real("disjoint", self.disjoint, 0, 1)
-        _check_real("blur", self.blur, 0, 1)
+        as_float(self.disjoint, "disjoint", 0, 1)
+        as_float(self.blur, "blur", 0, 1)
         if self.blurry and self.tasks == 1:
             raise ValueError(f"blur={self.blur!r} needs other tasks to spread examples over, but tasks is 1")
 
@@ -53,18 +53,3 @@ class StreamOptions:
             for field in fields(self)
             if field.name != "imbalance" and getattr(self, field.name) != field.default
         }
-
-
-def _check_count(what: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, Integral):
-        raise TypeError(f"{what} must be a whole number, got {value!r}")
-    if value < 1:
-        raise ValueError(f"{what} must be 1 or more, got {value}")
-
-
-def _check_real(what: str, value: object, low: float, high: float) -> None:
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"{what} must be a number, got {value!r}")
-    if not low <= float(value) <= high or math.isinf(value):
-        allowed = f"{low} or more" if math.isinf(high) else f"from {low} to {high}"
-        raise ValueError(f"{what} must be {allowed}, got {value}")
