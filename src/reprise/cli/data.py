@@ -64,7 +64,7 @@ class DataList:
         for row, source in zip(rows, DATASETS.values(), strict=True):
             held_out = {"train": "80%", "test": "20%"} if source.url else {}
             sizes = [f"{row[part]:,}" if row[part] else held_out.get(part, "—") for part in ("train", "test")]
-            here = "needs no files" if not source.url else "yes" if row["present"] else "no"
+            here = "—" if source.load else "needs no files" if not source.url else "yes" if row["present"] else "no"
             pixels = f"{source.side}×{source.side}" if source.side else "—"
             home, licence = source.home or "a module of yours", source.licence or "—"
             table.add_row(source.name, str(source.classes or "—"), *sizes, pixels, home, licence, here)
