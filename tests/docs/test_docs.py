@@ -31,6 +31,7 @@ OWN = [
             "storage",
             "audit",
             "policies",
+            "extending",
             "networks",
             "replay_buffer",
             "metrics",
