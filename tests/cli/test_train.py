@@ -215,7 +215,7 @@ def test_hyperparameters() -> None:
 FOLDER = "train --dataset {pictures} --width 2 --tasks 2"
 WRONG = {
     "train --learner era": "unknown learner 'era': did you mean 'er",
-    "train --learner er --mask present": "--mask: learner 'er' has no mask; these have one: er-ace",
+    "train --learner er --mask present": "--mask: learner 'er' has no mask; these have one: der++-ace, er-ace",
     "train --mask nothing": "a mask is one of present_and_unseen, present, reference_max, none, got 'nothing'",
     "train --mask present --hyper mask=none": "--mask present and --hyper mask=none contradict each other",
     "train --hyper alpha=1": "learner 'er-ace' has no hyper-parameter 'alpha': it has mask",

@@ -144,9 +144,10 @@ def test_nobody_takes_a_name_that_is_taken(mine: Path) -> None:
     with pytest.raises(ValueError, match=r"other.*the storage 'mine' is already Mine"):
         load_modules([str(other)])
 
-    class Fifo:  # called as the library's own, which it must not replace
+    class Fifo:
         pass
 
+    Fifo.__qualname__ = "Fifo"  # as the library's own, which it must not replace
     with pytest.raises(ValueError, match="the storage 'fifo' is already Fifo"):
         register("storage", "fifo")(Fifo)
     with pytest.raises(ValueError, match="an argument goes with a storage, schedule or retrieval, not with a learner"):
