@@ -102,7 +102,7 @@ def train_all(asked: argparse.Namespace, findings: Findings) -> None:
 
 def compare(finals: Finals, plain: str) -> list[dict[str, Any]]:
     """Every way of the fleet against the plain loop, pair by pair."""
-    from reprise.report.stats import paired
+    from reprise.lab.statistics import paired
 
     rows: list[dict[str, Any]] = []
     for way in (way for way in finals if way != plain):

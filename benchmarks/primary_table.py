@@ -146,7 +146,7 @@ def _spread(values: Sequence[float]) -> str:
 
 
 def _difference(rpr: Mapping[int, float], iid: Mapping[int, float]) -> str:
-    from reprise.report.stats import paired
+    from reprise.lab.statistics import paired
 
     try:
         found = paired(rpr, iid)

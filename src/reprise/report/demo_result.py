@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from reprise.audit import Audit
 from reprise.core.files import Record
+from reprise.lab.statistics import Paired, paired
 from reprise.memory import Scheduled, as_retrieval
-from reprise.report.stats import Paired, paired
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

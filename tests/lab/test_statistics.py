@@ -14,7 +14,7 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reprise.report.stats import ROUNDING, holm, paired, t_quantile, two_sided
+from reprise.lab.statistics import ROUNDING, holm, paired, t_quantile, two_sided
 
 DEGREES = (1, 2, 3, 4, 9, 19, 39, 100, 999, 1e7, 1e12, 0.5, 2.7)
 POINTS = (0.0, 1e-9, 1e-3, 0.1, 0.5, 1.0, 1.7, 2.262, 3.0, 5.0, 12.0, 50.0, 1e4)
