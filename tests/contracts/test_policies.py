@@ -127,6 +127,34 @@ class GrudgingInSilence(Grudging):
     first_bound = None
 
 
+class Misjudging(IndependentBalanced):
+    """Declares the law of passes: right in form and mean, wrong in what gaps do."""
+
+    def gap_tail(self, classes, slots, longest):
+        return RandomisedPass().gap_tail(classes, slots, longest)
+
+
+class Lawless(RandomisedPass):
+    """Declares a law that says one thing about itself that no law, or not this schedule's, can say."""
+
+    def __init__(self, fault):
+        self.fault = fault
+
+    def gap_tail(self, classes, slots, longest):
+        tail = super().gap_tail(classes, slots, longest)
+        if self.fault == "short":
+            return tail[:-1]
+        if self.fault == "begin":
+            return 0.9 * tail
+        if self.fault == "rise":
+            return np.where(np.arange(longest) == 2, 1.0, 0.5 + 0.5 * (np.arange(longest) < 1)) * (tail > 0)
+        if self.fault == "floor":
+            return (np.arange(longest) < 1).astype(float)
+        if self.fault == "bound":
+            return IndependentBalanced().gap_tail(classes, slots, longest)
+        return np.minimum(tail, tail**2)  # its mean is too short
+
+
 class Stale(FixedCycle):
     """Does not hear of departures."""
 
@@ -160,6 +188,13 @@ class Careless(ReusedPass):
         (Snubbing(), "promises waits of at most .* after an arrival"),
         (Grudging(), "promises waits of at most .* after an arrival .* and was not served at step"),
         (Repeating(), "twice in a batch"),
+        (Misjudging(), "with 12 classes and batches of 4, says that .* of gaps take . steps or more; .* did"),
+        (Lawless("short"), "must give the probability .* shape"),
+        (Lawless("begin"), "the first is 1; it gave 0.9"),
+        (Lawless("rise"), "never rise"),
+        (Lawless("floor"), "no schedule keeps every gap below 3"),
+        (Lawless("bound"), "its bound is 5; by its law 0.13 of all gaps are longer"),
+        (Lawless("mean"), "their mean is 3 steps, and by its law 2"),
         (Careless(2), "same arguments"),
         (Stale(), "failed where it must not: KeyError"),
     ],

@@ -38,7 +38,16 @@ def test_tail_is_the_share_of_gaps_of_at_least_so_many_steps() -> None:
     [
         (retrieval, classes)
         for classes in (24, 27)
-        for retrieval in ("uniform", "iid", "fixed", "rpr", "rpr+pass", "frozen-pass", "frozen-iid", "deadline:1.5")
+        for retrieval in (
+            "uniform",
+            "iid",
+            "fixed",
+            "rpr+pass",
+            "frozen-pass",
+            "frozen-iid",
+            "deadline:1.5",
+            "hybrid:4",
+        )
     ],
 )
 def test_law_beside_the_tail_is_the_policy_s_own(retrieval: str, classes: int) -> None:
@@ -52,9 +61,15 @@ def test_law_beside_the_tail_is_the_policy_s_own(retrieval: str, classes: int) -
     assert np.append(drawn.law[length:], drawn.tail[length:]).max(initial=0.0) < 0.02
 
 
-@pytest.mark.parametrize("retrieval", ["window:0.5", "hybrid:4", "reused:4"])
+@pytest.mark.parametrize("retrieval", ["window:0.5", "reused:4", "frozen-pass:9"])
 def test_no_law_where_none_is_known(retrieval: str) -> None:
-    assert not len(only(retrieval, classes=24, steps=50)[1].law)
+    assert not len(only(retrieval, classes=27, steps=50)[1].law)
+
+
+def test_law_is_drawn_as_far_as_it_goes_and_no_further() -> None:
+    law = only("rpr", classes=24, steps=4)[1].law  # four steps show few gaps, and the law has all it allows
+    np.testing.assert_allclose(law, [1, 8 / 9, 6 / 9, 3 / 9, 1 / 9])
+    assert len(only("deadline:1e12", classes=24, steps=300)[1].law) < 300  # a bound out of sight
 
 
 def test_no_law_where_classes_come_and_go() -> None:

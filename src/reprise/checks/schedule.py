@@ -7,15 +7,22 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from reprise.checks.common import TRIALS, advance, check_arguments, require, trial
 from reprise.checks.retrieval import check_retrieval
 from reprise.memory import Memory, Schedule, as_retrieval
 from reprise.memory.retrieval import Scheduled
 
+Floats = NDArray[np.float64]
+
 # Classes and replay size: b divides C, does not, is 1, is C, is more than C.
 SETTINGS = ((12, 4), (13, 4), (7, 1), (9, 8), (8, 8), (5, 12), (1, 3), (40, 8))
 _LONG = 600
+_LAWS = ((12, 4), (13, 4), (40, 8))
+# So many visits, were they independent, leave their law by more than this less than once in a million cases
+# (2·exp(−2·3000·0.05²), the inequality of Dvoretzky, Kiefer, Wolfowitz and Massart). A step has one visit at least.
+_VISITS, _APART = 3000, 0.05
 
 
 def check_schedule(policy: str | Schedule) -> None:
@@ -25,7 +32,8 @@ def check_schedule(policy: str | Schedule) -> None:
     has room for each once (unless it says `distinct = False`), leaves out no class for good, serves every class
     alike when b divides C, and keeps its `bound`. While classes come and go it keeps its `churn_bound` after a visit
     and its `first_bound`, if it has one, after an arrival, with the interval's own largest set and insertions. Waits
-    that no visit ends count as well.
+    that no visit ends count as well. If it declares a law, by `gap_tail`, that is a law: it begins at 1, never rises,
+    reaches the floor ⌈C/b⌉ and not beyond the bound, has mean C/b where b divides C, and gaps follow it.
     """
     retrieval = as_retrieval(policy)
     if not isinstance(retrieval, Scheduled):
@@ -36,6 +44,7 @@ def check_schedule(policy: str | Schedule) -> None:
     check_retrieval(retrieval)
     for classes, n in SETTINGS:
         _check_fixed_set(schedule, what, classes, n)
+        _check_law(schedule, what, classes, n)
     for seed in range(3 * TRIALS):
         _check_churn(schedule, what, seed)
 
@@ -76,6 +85,47 @@ def _check_marginal(visits: Counter[int], what: str, where: str) -> None:
             f"{what}, {where}, must serve classes alike, {_LONG * expected:.0f} times in {_LONG} steps; class {label} "
             f"came {count} times",
         )
+
+
+def _check_law(schedule: Any, what: str, classes: int, n: int) -> None:
+    """What a law is in itself, and on some settings that gaps follow it."""
+    declared, floor = getattr(schedule, "gap_tail", None), -(-classes // n)
+    longest = 60 * floor  # a geometric law leaves one gap in 10²⁶ beyond that
+    where = f"with {classes} classes and batches of {n}"
+    found = None if declared is None else declared(classes, n, longest)
+    if found is None:
+        return
+    tail = np.asarray(found, np.float64)
+    says = f"{what}, {where}, must give the probability of gaps of at least 1 to {longest} steps"
+    require(tail.shape == (longest,), f"{says}; it gave an array of shape {tail.shape}")
+    require(bool(abs(tail[0] - 1) < 1e-9), f"{says}, and the first is 1; it gave {tail[0]}")
+    require(bool((np.diff(tail) < 1e-9).all() and (tail > -1e-9).all()), f"{says}, which never rise nor are below 0")
+    require(bool(tail[floor - 1] > 0), f"{says}, and no schedule keeps every gap below {floor}; its law does")
+    bound = schedule.bound(classes, n)
+    beyond = 0.0 if bound is None else float(tail[bound:].max(initial=0.0))
+    require(beyond < 1e-9, f"{says}, and its bound is {bound}; by its law {beyond:.2g} of all gaps are longer")
+    if getattr(schedule, "distinct", True) and (classes % n == 0 or n >= classes):
+        mean, due = float(tail.sum()), max(classes / n, 1.0)
+        require(abs(mean - due) < 1e-6, f"{says}; their mean is {due:g} steps, and by its law {mean:.6g}")
+    if (classes, n) in _LAWS:
+        _check_gaps(schedule, tail, f"{what}, {where}", classes, n)
+
+
+def _check_gaps(schedule: Any, tail: Floats, who: str, classes: int, n: int) -> None:
+    memory = Memory(classes * (n + 2), "fifo", schedule, seed=classes * 100 + n)
+    memory.store(np.arange(classes * (n + 2)) % classes)
+    last, counts = dict[int, int](), np.zeros(len(tail), np.int64)
+    for step in range(_VISITS):
+        for label in set(memory.draw(n).labels.tolist()):
+            if label in last:
+                counts[min(step - last[label], len(tail)) - 1] += 1
+            last[label] = step
+    measured = np.cumsum(counts[::-1])[::-1] / counts.sum()
+    worst = int(np.abs(measured - tail).argmax())
+    require(
+        bool(abs(measured[worst] - tail[worst]) <= _APART),
+        f"{who}, says that {tail[worst]:.1%} of gaps take {worst + 1} steps or more; {measured[worst]:.1%} did",
+    )
 
 
 @dataclass

@@ -58,6 +58,10 @@ class Schedule(Protocol):
     from its arrival to its first visit, or None: `most` is the largest number of resident classes from the first draw
     that knows the class to the visit, `inserted` how many came at later draws. Without that method nothing is promised.
 
+    One whose law is known says so by `gap_tail(classes, slots, longest)`: an array of the probabilities of a gap of at
+    least 1, 2, … `longest` steps on a fixed set of `classes`, with `slots` to a draw, or None where no law is known.
+    Without that method none is.
+
     A wait counts draws, the one that ends it included. What a schedule promises of waits that end it also keeps of a
     wait that is cut off, by the end of a run or by an eviction: it cannot know that, and the visit would have come one
     draw later at the earliest.
@@ -96,7 +100,8 @@ class Retrieval(Protocol):
     """Which stored examples return.
 
     One that needs a score says `scored = True`: its tapes cannot be planned. One that says `scored = False` is never
-    given one: a draw with a score is an error.
+    given one: a draw with a score is an error. One whose law is known says so by `gap_tail(classes, per_class, slots,
+    longest)`, as a schedule does, for a memory that holds `per_class` examples of each class and stands still.
     """
 
     def fresh(self) -> Self: ...

@@ -4,30 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
-from reprise.audit import theory
 from reprise.audit.cooccurrence import count_pairs
-from reprise.memory import (
-    Deadline,
-    FixedCycle,
-    FrozenIndependent,
-    FrozenPass,
-    IndependentBalanced,
-    RandomisedPass,
-    Scheduled,
-    Uniform,
-    as_retrieval,
-)
+from reprise.memory import as_retrieval
 from reprise.report.summary import Summary
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 MOST_CELLS = 400  # rows of a map; more classes than that share cells
+FARTHEST = 1_000  # steps: a law is drawn up to its bound, if that is no further, even where no gap came so far
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,34 +90,10 @@ def _exposure(summary: Summary) -> tuple[Ints, Floats, Floats]:
 
 def _law(summary: Summary, longest: int) -> Floats:
     """The probability of a gap of at least 1, 2, … steps, where the set of classes stays and the law is known."""
-    nothing = np.empty(0)
-    classes, slots = summary.classes, summary.run.replay
-    if not summary.memory_stands_still or not longest:
-        return nothing
-    policy = as_retrieval(summary.run.retrieval)
-    rule = policy.schedule if isinstance(policy, Scheduled) else policy
-    steps = np.arange(longest)
-    blocks = theory.floor(classes, slots)
-    if isinstance(rule, Uniform):
-        seen = theory.uniform_inclusion(classes, summary.run.capacity // classes, slots)
-        return np.asarray((1.0 - seen) ** steps)
-    if isinstance(rule, IndependentBalanced):
-        return np.asarray(theory.geometric_tail(steps, classes, slots))
-    if isinstance(rule, FrozenIndependent) and rule.size in (None, slots):
-        return np.asarray(theory.geometric_tail(steps, blocks, 1))
-    if isinstance(rule, RandomisedPass):
-        return _tail(theory.rpr_gap_pmf(classes, slots))
-    if isinstance(rule, FrozenPass) and rule.size in (None, slots):
-        return _tail(theory.rpr_gap_pmf(blocks, 1))
-    if isinstance(rule, Deadline):
-        if rule.stretch > 50:  # less than one gap in 10²¹ gets as far as the cap
-            return np.asarray(theory.geometric_tail(steps, classes, slots))
-        return _tail(theory.deadline_gap_pmf(classes, slots, rule.stretch))
-    if isinstance(rule, FixedCycle):
-        longer = float(Fraction(classes, slots) % 1) if slots < classes else 0.0  # share of the longer of two gaps
-        return np.append(np.ones(max(classes // slots, 1)), [longer] if longer else [])
-    return nothing
-
-
-def _tail(law: Floats) -> Floats:
-    return np.cumsum(law[::-1])[::-1][1:]
+    law = getattr(as_retrieval(summary.run.retrieval), "gap_tail", None)
+    if law is None or not summary.memory_stands_still or not longest:
+        return np.empty(0)
+    classes, bound = summary.classes, summary.bound or 0
+    reach = max(longest, bound if bound <= FARTHEST else 0)
+    tail = law(classes, summary.run.capacity // classes, summary.run.replay, reach)
+    return np.empty(0) if tail is None else np.trim_zeros(tail, "b")

@@ -8,6 +8,7 @@ from reprise.core.registry import Policy
 from reprise.memory.index import Index
 from reprise.memory.protocols import Schedule, Score, Source, checked, fresh
 from reprise.memory.retrieval.example_choice import AnyExample, ExamplePass
+from reprise.memory.theory.laws import Floats
 
 
 class Scheduled(Policy):
@@ -65,6 +66,12 @@ class Scheduled(Policy):
                 return slots
             labels = self._schedule.take(size - len(batch), batch)
             asks += 1
+
+    def gap_tail(self, classes: int, per_class: int, slots: int, longest: int) -> Floats | None:
+        """The schedule's law: how many examples a class has does not matter to it."""
+        law = getattr(self.schedule, "gap_tail", None)
+        tail: Floats | None = None if law is None else law(classes, slots, longest)
+        return tail
 
     def state_dict(self) -> dict[str, Any]:
         return {

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from reprise.core.registry import Policy, register
 from reprise.memory.index import Index
 from reprise.memory.protocols import Score, Source
+from reprise.memory.theory.laws import Floats, uniform_inclusion
 
 
 @register("retrieval", "uniform")
 class Uniform(Policy):
-    """n examples without replacement from the whole memory."""
+    """n examples without replacement from the whole memory.
+
+    A class comes with the same chance at every step, so that its gap is geometric and has no bound.
+    """
 
     scored = False
 
@@ -20,6 +26,10 @@ class Uniform(Policy):
 
     def draw(self, n: int, index: Index, score: Score | None) -> list[int]:
         return self.random.sample(index.size, min(n, index.size))
+
+    def gap_tail(self, classes: int, per_class: int, slots: int, longest: int) -> Floats:
+        seen = uniform_inclusion(classes, per_class, slots)
+        return np.asarray((1.0 - seen) ** np.arange(longest))
 
     def state_dict(self) -> dict[str, Any]:
         return {}

@@ -7,11 +7,14 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
+
 from reprise.core.arguments import as_float
 from reprise.core.registry import Policy, register
 from reprise.core.rng import Random
 from reprise.memory.schedule.deck import rounds
 from reprise.memory.schedule.ring import Ring
+from reprise.memory.theory.laws import Floats, deadline_gap_pmf, geometric_tail, tail_of
 
 
 @register("schedule", "deadline", argument=float, letter="S")
@@ -148,6 +151,11 @@ class Deadline(Policy):
 
     def first_bound(self, most: int, inserted: int, n: int) -> int:
         return self.bound(most, n)  # an arrival counts as served at the step that brought it
+
+    def gap_tail(self, classes: int, slots: int, longest: int) -> Floats:
+        if self.stretch > 50:  # less than one gap in 10²¹ gets as far as the cap
+            return np.asarray(geometric_tail(np.arange(longest), classes, slots))
+        return tail_of(deadline_gap_pmf(classes, slots, self.stretch), longest)  # close, not exact
 
     def state_dict(self) -> dict[str, Any]:
         return {

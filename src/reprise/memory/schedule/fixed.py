@@ -6,9 +6,12 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from reprise.core.registry import Policy, register
 from reprise.core.rng import Random
 from reprise.memory.schedule.deck import Residents
+from reprise.memory.theory.laws import Floats, tail_of
 
 
 @register("schedule", "fixed")
@@ -43,6 +46,13 @@ class FixedCycle(Policy):
 
     def first_bound(self, most: int, inserted: int, n: int) -> int:
         return self.churn_bound(most, inserted, n)  # the cursor reaches an arrival within one round, too
+
+    def gap_tail(self, classes: int, slots: int, longest: int) -> Floats:
+        law = np.zeros(-(-classes // slots) + 1)
+        law[max(classes // slots, 1)] = 1.0
+        if rest := classes % slots if slots < classes else 0:  # ⌊C/b⌋ and ⌈C/b⌉, so that the mean is C/b
+            law[-2:] = 1.0 - rest / slots, rest / slots
+        return tail_of(law, longest)
 
     def state_dict(self) -> dict[str, Any]:
         return {"residents": list(self.residents.ids), "last": self.last}

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from reprise.core.arguments import as_int
 from reprise.core.registry import Policy, register
 from reprise.core.rng import Random
 from reprise.memory.schedule.blocks import Blocks
+from reprise.memory.theory.laws import Floats, geometric_tail
 
 
 @register("schedule", "frozen-iid", argument=int, letter="B", optional=True)
@@ -47,6 +50,12 @@ class FrozenIndependent(Policy):
 
     def first_bound(self, most: int, inserted: int, n: int) -> None:
         return None
+
+    def gap_tail(self, classes: int, slots: int, longest: int) -> Floats | None:
+        size = self.size or slots
+        if size > slots:
+            return None  # a visit serves a part of a block only
+        return np.asarray(geometric_tail(np.arange(longest), -(-classes // size), 1))
 
     def state_dict(self) -> dict[str, Any]:
         return {"blocks": self.blocks.state_dict()}

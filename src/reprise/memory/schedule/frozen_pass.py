@@ -10,6 +10,7 @@ from reprise.core.registry import Policy, register
 from reprise.core.rng import Random
 from reprise.memory.schedule.blocks import Blocks
 from reprise.memory.schedule.deck import Deck
+from reprise.memory.theory.laws import Floats, rpr_gap_pmf, tail_of
 
 
 @register("schedule", "frozen-pass", argument=int, letter="B", optional=True)
@@ -57,6 +58,12 @@ class FrozenPass(Policy):
         # It may join a block that has just been served. Then no block is empty and this one holds two classes, and as
         # blocks are opened only when all are full, there is one block less than classes until it is served.
         return max(most, 2 * most - 3) + inserted if (self.size or n) <= n else None
+
+    def gap_tail(self, classes: int, slots: int, longest: int) -> Floats | None:
+        size = self.size or slots
+        if size > slots:
+            return None  # a visit serves a part of a block only
+        return tail_of(rpr_gap_pmf(-(-classes // size), 1), longest)
 
     def state_dict(self) -> dict[str, Any]:
         return {"blocks": self.blocks.state_dict(), "deck": list(self.deck.left)}

@@ -6,11 +6,14 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from reprise.core.arguments import as_int
 from reprise.core.registry import Policy, register
 from reprise.core.rng import Random
 from reprise.memory.schedule.deck import Deck, Residents, rounds
 from reprise.memory.schedule.ring import Ring
+from reprise.memory.theory.laws import Floats, rpr_gap_pmf, tail_of
 
 
 @register("schedule", "hybrid", argument=int, letter="S")
@@ -63,6 +66,16 @@ class HybridPass(Policy):
 
     def first_bound(self, most: int, inserted: int, n: int) -> int:
         return 1 if n >= most else -(-(most + inserted) // min(self.slots, n))
+
+    def gap_tail(self, classes: int, slots: int, longest: int) -> Floats:
+        passing = min(self.slots, slots)
+        if slots >= classes:
+            return tail_of(rpr_gap_pmf(classes, slots), longest)
+        law = rpr_gap_pmf(classes, passing)
+        # The chance of g steps in a row without a visit: none by the pass, and none by the draw of each step.
+        by_pass = tail_of(law, max(longest + 1, len(law)))[::-1].cumsum()[::-1][: longest + 1] * passing / classes
+        none = by_pass * ((classes - slots) / (classes - passing)) ** np.arange(longest + 1)
+        return np.asarray(-np.diff(none) * classes / slots)
 
     def state_dict(self) -> dict[str, Any]:
         return {"residents": list(self.residents.ids), "deck": list(self.deck.left), "ring": list(self.ring.ids)}

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from reprise.core.registry import Policy, register
 from reprise.core.rng import Random
 from reprise.memory.schedule.deck import rounds
 from reprise.memory.schedule.ring import Ring
+from reprise.memory.theory.laws import Floats, geometric_tail
 
 
 @register("schedule", "iid")
@@ -38,6 +41,9 @@ class IndependentBalanced(Policy):
 
     def first_bound(self, most: int, inserted: int, n: int) -> int | None:
         return 1 if n >= most else None
+
+    def gap_tail(self, classes: int, slots: int, longest: int) -> Floats:
+        return np.asarray(geometric_tail(np.arange(longest), classes, slots))
 
     def state_dict(self) -> dict[str, Any]:
         return {"ring": list(self.ring.ids)}

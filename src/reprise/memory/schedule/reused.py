@@ -9,6 +9,7 @@ from reprise.core.arguments import as_int
 from reprise.core.registry import Policy, register
 from reprise.core.rng import Random
 from reprise.memory.schedule.deck import Deck, Residents, rounds
+from reprise.memory.theory.laws import Floats, rpr_gap_pmf, tail_of
 
 
 @register("schedule", "reused", argument=int, letter="K")
@@ -53,6 +54,13 @@ class ReusedPass(Policy):
 
     def first_bound(self, most: int, inserted: int, n: int) -> int:
         return -(-(most + inserted) // n)  # its place in the deck it enters, and whoever enters before it comes
+
+    def gap_tail(self, classes: int, slots: int, longest: int) -> Floats | None:
+        if slots < classes and classes % slots:
+            return None  # a batch then spans two traversals, and nobody has worked that out
+        law = rpr_gap_pmf(classes, slots) / self.traversals
+        law[-(-classes // slots)] += 1.0 - 1.0 / self.traversals  # where the order is the last pass's
+        return tail_of(law, longest)
 
     def state_dict(self) -> dict[str, Any]:
         return {

@@ -8,6 +8,7 @@ from typing import Any
 from reprise.core.registry import Policy, register
 from reprise.core.rng import Random
 from reprise.memory.schedule.deck import Deck, Residents, rounds
+from reprise.memory.theory.laws import Floats, rpr_gap_pmf, tail_of
 
 
 @register("schedule", "rpr")
@@ -48,6 +49,9 @@ class RandomisedPass(Policy):
 
     def first_bound(self, most: int, inserted: int, n: int) -> int:
         return -(-(most + inserted) // n)  # its place in the deck it enters, and whoever enters before it comes
+
+    def gap_tail(self, classes: int, slots: int, longest: int) -> Floats:
+        return tail_of(rpr_gap_pmf(classes, slots), longest)
 
     def state_dict(self) -> dict[str, Any]:
         return {"residents": list(self.residents.ids), "deck": list(self.deck.left)}

@@ -66,6 +66,9 @@ class WindowedPass(Policy):
     def first_bound(self, most: int, inserted: int, n: int) -> int:
         return -(-(most + inserted) // n)  # its place in the deck it enters, and whoever enters before it comes
 
+    def gap_tail(self, classes: int, slots: int, longest: int) -> None:
+        return None  # the shortest and the longest gap are known, the law between them is not
+
     def state_dict(self) -> dict[str, Any]:
         return {
             "residents": list(self.residents.ids),

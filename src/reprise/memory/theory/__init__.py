@@ -9,7 +9,7 @@ number of replay slots a step.
 
 from __future__ import annotations
 
-from reprise.audit.theory.laws import (
+from reprise.memory.theory.laws import (
     deadline_gap_pmf,
     geometric_pmf,
     geometric_tail,
@@ -20,7 +20,7 @@ from reprise.audit.theory.laws import (
     sd_ratio,
     uniform_inclusion,
 )
-from reprise.audit.theory.limits import (
+from reprise.memory.theory.limits import (
     churn_bound,
     deadline_cap,
     extreme_value_scale,

@@ -10,8 +10,8 @@ from fractions import Fraction
 from math import ceil, log
 from math import floor as round_down
 
-from reprise.audit.theory.arguments import classes_and_slots, decimal
 from reprise.core.arguments import as_int
+from reprise.memory.theory.arguments import classes_and_slots, decimal
 
 
 def floor(C: int, b: int) -> int:

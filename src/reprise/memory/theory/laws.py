@@ -13,9 +13,9 @@ from typing import overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from reprise.audit.theory.arguments import classes_and_slots, gap_lengths
-from reprise.audit.theory.limits import deadline_cap, fixed_set_bound
 from reprise.core.arguments import as_int
+from reprise.memory.theory.arguments import classes_and_slots, gap_lengths
+from reprise.memory.theory.limits import deadline_cap, fixed_set_bound
 
 Floats = NDArray[np.float64]
 
@@ -198,3 +198,15 @@ def uniform_inclusion(C: int, per_class: int, b: int) -> float:
     for drawn in range(min(b, others + 1)):
         missed *= (others - drawn) / (total - drawn)
     return 1.0 - missed
+
+
+def tail_of(law: Floats, longest: int) -> Floats:
+    """The probability of a gap of at least 1, 2, … `longest` steps, from that of 0, 1, 2, …
+
+    >>> tail_of(np.array([0.0, 0.25, 0.5, 0.25]), 5).tolist()
+    [1.0, 0.75, 0.25, 0.0, 0.0]
+    """
+    tail = np.zeros(max(longest, len(law) - 1))
+    tail[: len(law) - 1] = np.cumsum(law[:0:-1])[::-1]
+    tail[0] = 1.0  # but for rounding
+    return tail[:longest]
