@@ -15,7 +15,6 @@ from rich.live import Live
 from reprise.cli import display
 from reprise.cli.display import (
     EVERY,
-    METRICS,
     SMOOTHED,
     Lines,
     Moment,
@@ -28,6 +27,7 @@ from reprise.cli.display import (
     screen,
     waiting,
 )
+from reprise.lab.run_group import METRICS
 
 ABOUT = "er-ace on cifar100-lt10 · reservoir 5,120 · rpr 8 · seed 0 · cuda"
 LATER = Moment(192, 640, 3, 10, 4.1234, 128, {"ema": 0.098, "live": 0.081}, 52.3, 3.7)

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 
 from reprise import __version__
 from reprise.cli.errors import RunFailed, Terminated, WrongRequest
-from reprise.core.plugins import load_modules
+from reprise.core.extras import NotInstalled
 
 __all__ = ["RunFailed", "WrongRequest", "main"]
 
@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             status = 0 if command is None else command.run()
             sys.stdout.flush()
             return status
-    except (WrongRequest, ValueError) as error:
+    except (NotInstalled, WrongRequest, ValueError) as error:
         return _say(error, 2)
     except (RunFailed, RuntimeError) as error:
         return _say(error, 1)

@@ -18,6 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from reprise.cli.progress import Heartbeat, beating, duration, say
+from reprise.lab.run_group import METRICS
 
 if TYPE_CHECKING:
     from reprise.train import Run, StepResult
@@ -25,18 +26,6 @@ if TYPE_CHECKING:
 EVERY = 0.25  # seconds between two looks at a run: a look waits for the device
 SMOOTHED = 50  # steps whose mean is the loss that is shown
 NOTHING = "–"
-METRICS = {
-    "final": "final task-mean accuracy",
-    "boundary_mean": "mean task-boundary accuracy",
-    "any_time": "average any-time accuracy",
-    "worst_case": "worst-case accuracy",
-    "backward_transfer": "backward transfer",
-    "forgetting": "forgetting",
-    "head": "frequent classes",
-    "mid": "middling classes",
-    "tail": "rare classes",
-    "macro": "class-mean accuracy",
-}
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 
+class NotInstalled(ModuleNotFoundError):
+    """A package that comes with an extra is missing; the message says which, and how to get it."""
+
+
 def not_installed(need: str, extra: str) -> str:
     """The sentence for a package that is not installed; `need` names it last.
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Any, TypeVar
 
-from reprise.core.extras import not_installed
+from reprise.core.extras import NotInstalled, not_installed
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -171,7 +171,7 @@ def _special() -> Any:
     except ModuleNotFoundError as error:
         if error.name not in ("scipy", "scipy.special"):
             raise
-        raise ModuleNotFoundError(not_installed("paired statistics need SciPy", "stats"), name="scipy") from None
+        raise NotInstalled(not_installed("paired statistics need SciPy", "stats"), name="scipy") from None
     return scipy.special
 
 

@@ -1,0 +1,86 @@
+"""Choosing records by what they are of: `retrieval=rpr,learner=er-ace`, or the beginning of an identity."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from reprise.core.files import Record
+from reprise.lab.table import settings
+
+SHORT = {
+    "dataset": "data.name",
+    "learner": "learner.name",
+    "backbone": "network.name",
+    "evaluate_every": "evaluation.every",
+}
+"""Settings whose name on the command line is not the last part of their whole name."""
+
+
+def match(records: Sequence[Record], text: str) -> list[Record]:
+    """The records that `text` describes, in the order given: `name=value`, several by commas, all of which hold.
+
+    A name is that of the command line (`retrieval`, `dataset`, `seed`), or the whole one (`memory.retrieval`); a dash
+    in it counts as an underscore. Text without `=` is the beginning of an identity, of four signs or more.
+    """
+    if "=" not in text:
+        if not re.fullmatch(r"[0-9a-f]{4,}", text.strip()):
+            raise ValueError(
+                f"records are chosen by settings, such as retrieval=rpr,seed=0, or by the first four or more signs of "
+                f"an identity, got {text!r}"
+            )
+        return [record for record in records if record["identity"].startswith(text.strip())]
+    table = [{"seed": record["run"]["seed"], **settings(record)} for record in records]
+    known = list(dict.fromkeys(name for row in table for name in row))
+    wanted = []
+    for item in text.split(","):
+        name, equals, value = (part.strip() for part in item.partition("="))
+        if not (name and equals):
+            raise ValueError(f"records are chosen by name=value, several separated by commas, got {text!r}")
+        wanted.append((_whole_name(name, known), value))
+    return [
+        record
+        for record, row in zip(records, table, strict=True)
+        if all(name in row and _is(row[name], value) for name, value in wanted)
+    ]
+
+
+def one(records: Sequence[Record], text: str) -> Record:
+    """The only record that `text` describes, or a sentence that says why there is none."""
+    found = match(records, text)
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise ValueError(f"none of the {len(records)} runs here is {text!r}")
+    first = ", ".join(record["identity"][:8] for record in found[:5])
+    raise ValueError(f"{len(found)} runs are {text!r}, name one of them: {first}{', …' if len(found) > 5 else ''}")
+
+
+def _whole_name(name: str, known: Iterable[str]) -> str:
+    """The whole name of a setting, from the one that was given."""
+    asked = name.replace("-", "_")
+    ends = [whole for whole in known if whole.rpartition(".")[2] == asked]
+    if asked in known:
+        return asked
+    if asked in SHORT:
+        return SHORT[asked]
+    if len(ends) == 1:
+        return ends[0]
+    if ends:
+        raise ValueError(f"{name!r} may be {' or '.join(ends)}: name one of them")
+    short = [*SHORT, *(whole.rpartition(".")[2] for whole in known)]
+    near = difflib.get_close_matches(asked, dict.fromkeys(short), n=1, cutoff=0.0)
+    raise ValueError(f"no run here has a setting {name!r}" + (f": did you mean {near[0]!r}?" if near else ""))
+
+
+def _is(value: Any, text: str) -> bool:
+    if isinstance(value, bool) or value is None:
+        return str(value).lower() == text.lower()
+    if isinstance(value, (int, float)):
+        try:
+            return float(text) == value
+        except ValueError:
+            return False
+    return bool(str(value) == text)
