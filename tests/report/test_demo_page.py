@@ -4,73 +4,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import cache
-from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from pages import needs_nothing_else, read
+from records import PROVENANCE, planned, record
 
-from reprise.lab.audits import AuditRun
-from reprise.report import demo_figures
-from reprise.report.demo_page import CHOICE, MEANING, _made_by, page
-from reprise.report.demo_result import Arm, Outcome
-
-VOID = {"meta", "br", "img", "link", "hr", "input"}
-TASK_OF_CLASS = [0, 0, 1, 1]
-TEST_COUNTS = [10, 30, 20, 20]
+from reprise.lab.run_group import RunGroup
+from reprise.report.demo_page import CHOICE, MEANING, page, picture
+from reprise.report.demo_result import Outcome
+from reprise.report.run_pages import made_by
 
 
-def record(retrieval: str, final: float | None) -> dict[str, Any]:
-    """As much of a record as the demo reads, of two tasks with two classes each."""
-    rows = [[0.5, 0.1, None, None], [0.2, 0.4, 1.0, 0.5]]
-    return {
-        "configuration": {
-            "retrieval": retrieval,
-            "replay": 4,
-            "tasks": 2,
-            "storage": "reservoir",
-            "buffer": 500,
-            "learner": "er-ace",
-            "width": 8,
-            "batch": 10,
-        },
-        "stream": {
-            "name": "<glyphs> (batch=10)",
-            "examples": 6000,
-            "task_of_class": TASK_OF_CLASS,
-            "counts": [5, 5, 5, 5],
-        },
-        "metrics": {"ema": {"final": final}, "live": {"final": None if final is None else final / 2}},
-        "evaluations": {
-            "boundary": [True, True],
-            "test_counts": TEST_COUNTS,
-            "accuracies": {"ema": rows, "live": rows},
-        },
-        "provenance": {
-            "command": ["reprise", "demo"],
-            "reprise": "0.1.0",
-            "python": "3.12.1",
-            "numpy": "2.4.6",
-            "torch": "2.13.0+cpu",
-            "machine": "Linux x86_64",
-            "device": "CPU",
-            "instructions": "AVX2",
-            "threads": 1,
-            "processes": 1,
-        },
-    }
-
-
-def arm(retrieval: str, finals: Mapping[int, float | None]) -> Arm:
-    audits = {seed: AuditRun(retrieval, classes=20, steps=120, replay=4, seed=seed).run() for seed in finals}
-    return Arm(retrieval, {seed: record(retrieval, final) for seed, final in finals.items()}, audits)
+def group(retrieval: str, finals: Mapping[int, float | None]) -> RunGroup:
+    return RunGroup(retrieval, {seed: record(retrieval, seed, final) for seed, final in finals.items()})
 
 
 def outcome(base: Sequence[float | None], more: Sequence[float | None]) -> Outcome:
-    return Outcome(arm("iid", dict(enumerate(base))), arm("rpr", dict(enumerate(more))))
+    return Outcome(group("iid", dict(enumerate(base))), group("rpr", dict(enumerate(more))))
 
 
 BETTER = outcome([0.20, 0.22, 0.21], [0.25, 0.26, 0.27])
@@ -82,53 +35,18 @@ shown = cache(lambda: page(BETTER, "", ""))  # drawn once
 ALL = {"better": BETTER, "worse": WORSE, "unclear": UNCLEAR, "slight": SLIGHT, "missing": MISSING}
 
 
-class Reader(HTMLParser):
-    """Checks that tags close in order, and gathers text and attributes."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.attributes: list[tuple[str, str | None]] = []
-        self.text = ""
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.attributes += attrs
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.attributes += attrs
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        if self.open and self.open[-1] != "style":
-            self.text += data
-
-
-def read(text: str) -> Reader:
-    reader = Reader()
-    reader.feed(text)
-    reader.close()
-    assert reader.open == []
-    return reader
-
-
 def test_curve_is_the_mean_over_tasks_of_what_was_named() -> None:
     # After task 0: (0.5·10 + 0.1·30) / 40 = 0.2. After task 1: task 0 has (2 + 12) / 40 = 0.35, task 1 0.75.
-    curves = BETTER.arm.curves()
+    curves = BETTER.arm.learning_curves()
     assert curves.shape == (3, 2)
     assert curves[0] == pytest.approx([0.2, (0.35 + 0.75) / 2])
 
 
 def test_waits_are_those_of_the_audits() -> None:
     base, more = BETTER.base, BETTER.arm
-    audits = [*base.audits.values()]
-    assert len(base.gaps) == sum(len(audit.gaps) for audit in audits)
-    assert base.tail[0] == 1
-    assert base.tail[7] == np.mean(base.gaps >= 8)
-    assert len(base.tail) == max(audit.max or 0 for audit in audits)
+    audits = [planned("iid", seed)[1] for seed in base.records]
+    gaps = np.concatenate([audit.gaps for audit in audits])
+    np.testing.assert_allclose(base.tail, [(gaps >= step).mean() for step in range(1, gaps.max() + 1)])
     assert base.longest == max(audit.longest or 0 for audit in audits)
     assert (base.bound, more.bound) == (None, 9)  # 2⌈20/4⌉ − 1
     assert more.longest <= 9 < base.longest
@@ -136,14 +54,15 @@ def test_waits_are_those_of_the_audits() -> None:
 
 
 def test_a_wait_that_never_ended_is_the_longest() -> None:
-    late = arm("iid", {0: 0.2, 1: 0.2})
-    late = replace(late, audits={seed: replace(audit, open_max=99) for seed, audit in late.audits.items()})
-    shown = Outcome(late, arm("rpr", {0: 0.2, 1: 0.3}))
+    late = group("iid", {0: 0.2, 1: 0.2})
+    for found in late.records.values():
+        found["audit"]["open_max"] = 99
+    shown = Outcome(late, group("rpr", {0: 0.2, 1: 0.3}))
     assert late.longest == 99 > len(late.tail)
     assert "was 99 steps under iid" in shown.sentences[0]
     assert "the ring a longest wait that is no gap" in page(shown, "", "")
     assert "the ring" not in page(BETTER, "", "")
-    assert demo_figures.save(shown)[:4] == b"\x89PNG"
+    assert picture(shown)[:4] == b"\x89PNG"
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -185,23 +104,14 @@ def test_other_read_out_is_told_beside() -> None:
 def test_missing_pair_is_named() -> None:
     assert "Over 2 pairs of runs (b has no value for 2, where a is rpr and b is iid)" in MISSING.sentences[1]
     assert "<td>—</td>" in page(MISSING, "", "")
-    assert MISSING.means() == pytest.approx((0.21, 0.255))  # the third run has no partner
+    assert MISSING.comparison.means() == pytest.approx((0.255, 0.21))  # the third run has no partner
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_page_needs_nothing_else(name: str) -> None:
     text = page(ALL[name], "reprise demo --out '<b>&'", '0.1"', 204.6)
-    reader = read(text)
-    assert "http" not in text
-    assert "@import" not in text
-    for attribute, value in reader.attributes:
-        if attribute in ("src", "href", "xlink:href", "action"):
-            assert value is not None
-            assert value.startswith("#")
-    ids = [value for attribute, value in reader.attributes if attribute == "id"]
-    assert len(ids) == len(set(ids)) > 30
-    wanted = re.findall(r'href="#([^"]+)"|url\(#([^)]+)\)', text)
-    assert {one or other for one, other in wanted} <= set(ids)
+    reader = needs_nothing_else(text)
+    assert sum(name == "id" for name, _ in reader.attributes) > 30
     assert text.count("<svg") == 3
     assert "reprise demo --out '<b>&'" in reader.text
     assert "<b>&'" not in text
@@ -234,26 +144,14 @@ def test_page_says_how_its_setting_was_chosen_as_the_docs_do() -> None:
 def test_page_names_versions_and_machine() -> None:
     made = "Reprise 0.1.0, Python 3.12.1, NumPy 2.4.6, torch 2.13.0+cpu on Linux x86_64, CPU, AVX2, 1 thread"
     assert f"\nTrained by {made}.\n" in read(shown()).text
-    other = outcome([0.20, 0.22], [0.25, 0.26])
-    for found in (other.base.records[0], other.arm.records[1]):
-        found["provenance"] |= {"torch": "<2.14>", "threads": 2}
+    other = record("iid", provenance=PROVENANCE | {"torch": "<2.14>", "threads": 2})
     both = f"{made} and by {made}.".replace("2.13.0+cpu", "<2.14>", 1).replace("1 thread ", "2 threads ")
-    assert _made_by(other) == f"Trained by {both}"
-
-
-def test_light_and_dark_know_the_same_colours() -> None:
-    text = shown()
-    light, dark = (set(re.findall(r"--(\w+):#", part)) for part in text.split("@media (prefers-color-scheme:dark)")[:2])
-    assert light == dark
-    used = set(re.findall(r"var\(--(\w+)\)", text))
-    assert {"ink", "muted", "grid", "c0", "c1"} <= used <= light
-    # A colour that is drawn is one that the page knows, so that nothing is black on black.
-    assert set(re.findall(r"(?:fill|stroke): ?(#[0-9a-f]{6})", text)) == set()
+    assert made_by([other, record("rpr"), other]) == f"Trained by {both}"
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_picture_is_a_small_png(name: str) -> None:
-    picture = demo_figures.save(ALL[name])
-    assert picture[:4] == b"\x89PNG"
-    assert 10_000 < len(picture) < 200_000
-    assert picture == demo_figures.save(ALL[name])
+    drawn = picture(ALL[name])
+    assert drawn[:4] == b"\x89PNG"
+    assert 10_000 < len(drawn) < 200_000
+    assert drawn == picture(ALL[name])

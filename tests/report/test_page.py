@@ -5,51 +5,16 @@ from __future__ import annotations
 import html
 import re
 import shlex
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from pages import needs_nothing_else, read
 
 from reprise.cli import main
 from reprise.lab.audits import AuditRun, audit_all
 from reprise.report import Summary, summarise
 from reprise.report.page import page
 from reprise.report.tables import columns
-
-VOID = {"meta", "br", "img", "link", "hr", "input"}
-
-
-class Reader(HTMLParser):
-    """Checks that tags close in order, and gathers text, attributes and ids."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.attributes: list[tuple[str, str | None]] = []
-        self.text = ""
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.attributes += attrs
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.attributes += attrs
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        if self.open and self.open[-1] != "style":
-            self.text += data
-
-
-def read(text: str) -> Reader:
-    reader = Reader()
-    reader.feed(text)
-    reader.close()
-    assert reader.open == []
-    return reader
 
 
 @pytest.fixture(scope="module")
@@ -69,27 +34,14 @@ def text(rows: list[Summary]) -> str:
 
 
 def test_page_needs_nothing_else(text: str) -> None:
-    assert "http" not in text
-    assert "@import" not in text
-    for name, value in read(text).attributes:
-        if name in ("src", "href", "xlink:href", "action"):
-            assert value is not None
-            assert value.startswith(("#", "data:image/png;base64,"))
-    assert set(re.findall(r"url\((.)", text)) <= {"#"}
-
-
-def test_references_meet_their_ids(text: str) -> None:
-    attributes = read(text).attributes
-    ids = [value for name, value in attributes if name == "id"]
-    assert len(ids) == len(set(ids)) > 100
-    wanted = re.findall(r'href="#([^"]+)"|url\(#([^)]+)\)', text)
-    assert {one or other for one, other in wanted} <= set(ids)
+    attributes = needs_nothing_else(text).attributes
+    assert sum(name == "id" for name, _ in attributes) > 100
 
 
 def test_what_was_given_is_shown_and_escaped(text: str, rows: list[Summary]) -> None:
     assert "<b>&'" not in text
     assert "reprise audit --retrieval '<b>&'" in read(text).text
-    assert "Made by Reprise 0.1&quot;" in text
+    assert 'Made by Reprise 0.1" with' in read(text).text
     shown = read(text).text
     for column in columns(rows):
         assert column.meaning in shown
@@ -99,11 +51,8 @@ def test_what_was_given_is_shown_and_escaped(text: str, rows: list[Summary]) -> 
     assert text.count("<svg") == len(rows)
 
 
-def test_both_light_and_dark(text: str) -> None:
-    light, dark = (set(re.findall(r"--(\w+):#", part)) for part in text.split("@media (prefers-color-scheme:dark)")[:2])
-    assert light == dark
-    used = set(re.findall(r"var\(--(\w+)\)", text))
-    assert used <= light
+def test_pictures_have_colours_of_the_page(text: str) -> None:
+    used = set(re.findall(r"var\(--(\w+)\)", text.partition("<body>")[2]))
     assert {"ink", "muted", "grid", "others", "never", "c0", "c1"} <= used
 
 

@@ -165,8 +165,9 @@ class Audit:
             raise WrongRequest(f"--json and --plot cannot both write {self.plot!r}")
         if rows > MOST_PICTURES:
             raise WrongRequest(f"--plot draws at most {MOST_PICTURES} combinations, got {rows}; ask for fewer")
-        if find_spec("matplotlib") is None:
-            raise WrongRequest(not_installed("--plot needs matplotlib", "plot"))
+        for package in ("matplotlib", "jinja2"):
+            if find_spec(package) is None:
+                raise WrongRequest(not_installed(f"--plot needs {package}", "plot"))
         check_output(self.plot, "--plot")
 
     def _draw(self, rows: list[Summary]) -> bytes:

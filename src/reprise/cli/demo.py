@@ -40,7 +40,13 @@ SETTING: dict[str, Any] = {
     "replay": 4,  # of 100 classes: few come back in a step, so that it matters which
     "augment": "none",  # every glyph is drawn in a place and shape of its own already
 }
-NEEDED = {"torch": "train", "safetensors": "train", "matplotlib": "plot", "scipy": "stats"}  # and the extra of each
+NEEDED = {
+    "torch": "train",
+    "safetensors": "train",
+    "matplotlib": "plot",
+    "jinja2": "plot",
+    "scipy": "stats",
+}  # and the extra of each
 MOST_WORKERS = 8  # each holds the images and a torch of its own
 TELL_EVERY = 0.5  # seconds between two words of a process
 
@@ -77,7 +83,7 @@ class Demo:
                     records[run] = record
                     made += fresh
                     print(f"[{len(records):2}/{len(runs)}] {_line(run, record, fresh=fresh)}", flush=True)
-            outcome = _outcome(folder, {run: records[run] for run in runs})
+            outcome = _outcome({run: records[run] for run in runs})
             seconds = time.perf_counter() - started if made == len(runs) else None
             page, picture = self._draw(outcome, seconds)
         write_output(str(folder / "demo.html"), page.encode())
@@ -111,11 +117,10 @@ class Demo:
 
     def _draw(self, outcome: Outcome, seconds: float | None) -> tuple[str, bytes]:
         from reprise import __version__
-        from reprise.report.demo_figures import save
-        from reprise.report.demo_page import page
+        from reprise.report.demo_page import page, picture
 
         command = shlex.join(["reprise", "demo", "--out", self.out, "--seeds", str(self.seeds)])
-        return page(outcome, command, __version__, seconds), save(outcome)
+        return page(outcome, command, __version__, seconds), picture(outcome)
 
 
 def _draw_images(run: TrainRun) -> Images:
@@ -233,15 +238,11 @@ def _line(run: TrainRun, record: Record, *, fresh: bool) -> str:
     return f"{run.retrieval}, seed {run.seed}: {final:.1%} of test images named ({how})"
 
 
-def _outcome(folder: Path, records: dict[TrainRun, Record]) -> Outcome:
-    from reprise.audit import measure
-    from reprise.report.demo_result import Arm, Outcome
-    from reprise.tape import Tape
+def _outcome(records: dict[TrainRun, Record]) -> Outcome:
+    from reprise.lab.run_group import RunGroup
+    from reprise.report.demo_result import Outcome
 
-    def arm(name: str) -> Arm:
-        chosen = {run.seed: run for run in records if run.retrieval == name}
-        places = {seed: _place(folder / "runs", run, records[run]["data"]) for seed, run in chosen.items()}
-        audits = {seed: measure(Tape.load(place / "tape.safetensors")) for seed, place in places.items()}
-        return Arm(name, {seed: records[run] for seed, run in chosen.items()}, audits)
+    def arm(name: str) -> RunGroup:
+        return RunGroup(name, {run.seed: record for run, record in records.items() if run.retrieval == name})
 
     return Outcome(arm(BASE), arm(ARM))

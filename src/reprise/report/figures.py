@@ -5,56 +5,28 @@ Needs matplotlib, which comes with the extra `plot`.
 
 from __future__ import annotations
 
-import io
 import textwrap
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Colormap, ListedColormap, LogNorm
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, StrMethodFormatter
 
+from reprise.report.colours import COLOURS, INK, MUTED, NEVER, OTHERS
+from reprise.report.drawing import Sheet, file_of, house_style, percent, without_frame
 from reprise.report.panels import Panel, class_count, panel
 from reprise.report.summary import Summary, caption, figure, groups
 
-# Colours that the colour-blind tell apart (after Okabe and Ito), in the order of the rows. Every colour here stands
-# for itself in a picture file; on a page it is exchanged for a variable, so that light and dark both work.
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#b4559b", "#b27a00", "#3a9bd9", "#7a6ff0")
-INK, MUTED, GRID, OTHERS, NEVER = "#1c2127", "#5c6570", "#e3e6ea", "#bcc3cb", "#eef0f2"
-
 PER_BAND = 4  # rows of the table side by side; more go below
 _DASHES, _DOTS = (0, (4, 2)), (0, (1, 1.6))
-_STYLE: dict[Any, Any] = {
-    "svg.hashsalt": "reprise",
-    "font.family": "DejaVu Sans",
-    "font.size": 9.0,
-    "axes.edgecolor": MUTED,
-    "axes.labelcolor": INK,
-    "axes.facecolor": "none",
-    "axes.linewidth": 0.7,
-    "axes.titlesize": 10.0,
-    "axes.axisbelow": True,
-    "text.color": INK,
-    "xtick.color": MUTED,
-    "ytick.color": MUTED,
-    "xtick.labelcolor": INK,
-    "ytick.labelcolor": INK,
-    "xtick.major.width": 0.7,
-    "ytick.major.width": 0.7,
-    "xtick.labelsize": 8.0,
-    "ytick.labelsize": 8.0,
-    "grid.color": GRID,
-    "grid.linewidth": 0.7,
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,43 +115,6 @@ _BAR = 0.6  # for a colour bar below the map
 
 def _column_height(width: float) -> float:
     return _MAP_TOP + width + 0.5 + _EXPOSURE + 0.55
-
-
-class Sheet:
-    """A figure on which things are placed in inches from the upper left, or from where the last band ended."""
-
-    def __init__(self, width: float, height: float) -> None:
-        self.width, self.height, self.top = width, height, 0.0
-        self.figure = Figure(figsize=(width, height))
-
-    def advance(self, height: float) -> None:
-        self.top += height
-
-    def axes(self, corner: tuple[float, float], width: float, height: float) -> Axes:
-        left, top = corner
-        bottom = self.height - self.top - top - height
-        return self.figure.add_axes((left / self.width, bottom / self.height, width / self.width, height / self.height))
-
-    def text(self, left: float, top: float, text: str) -> None:
-        self.figure.text(left / self.width, 1 - (self.top + top) / self.height, text, va="top", fontsize=11)
-
-
-@contextmanager
-def house_style() -> Iterator[None]:
-    """Within it, pictures are drawn as all of this project are."""
-    with mpl.rc_context():
-        mpl.rcdefaults()  # a person's own settings are for their own figures
-        mpl.rcParams.update(_STYLE)
-        yield
-
-
-def file_of(figure: Figure, kind: str) -> bytes:
-    """A picture as a file, png or svg."""
-    target = io.BytesIO()
-    # No date and no version: the same figures give the same file.
-    metadata = {"Software": None} if kind == "png" else {"Date": None, "Creator": None}
-    figure.savefig(target, format=kind, dpi=160, metadata=metadata)
-    return target.getvalue()
 
 
 def _draw_column(
@@ -273,11 +208,6 @@ def _draw_exposure(ax: Axes, band: Band, place: int, colour: str) -> None:
     without_frame(ax)
 
 
-def without_frame(ax: Axes) -> None:
-    """Leave the axes, take the frame away."""
-    ax.spines[["top", "right"]].set_visible(False)
-
-
 def _norm(band: Band) -> LogNorm:
     return LogNorm(1, max(band.most_pairs, 2))
 
@@ -323,8 +253,3 @@ def _handles(bands: Sequence[Band]) -> list[Line2D | Patch]:
     handles.append(line(color=INK, linewidth=1.0, linestyle=_DOTS, label=law))
     handles.append(Patch(facecolor=NEVER, edgecolor=OTHERS, label="never met"))
     return handles
-
-
-def percent(share: float, _: object = None) -> str:
-    """A share as a tick's label."""
-    return f"{100 * share:.10g}%"
