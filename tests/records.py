@@ -9,6 +9,7 @@ import numpy as np
 
 from reprise.audit import Audit, measure
 from reprise.core.files import Record, digest, sealed
+from reprise.lab.run_group import METRICS
 from reprise.memory import Memory
 from reprise.streams.still import StillStream
 from reprise.tape import plan
@@ -67,7 +68,7 @@ def record(
 ) -> Record:
     """The record of a run of two tasks with two classes each; `more` replaces its parts."""
     rows = [[0.5, 0.1, None, None], [0.2, 0.4, 1.0, 0.5]]
-    values = {"final": final, "worst_case": final, "forgetting": 0.1, "backward_transfer": -0.1, "head": 0.5}
+    values = dict.fromkeys(METRICS, 0.2) | {"final": final, "worst_case": final, "backward_transfer": -0.1}
     half = {name: None if value is None else value / 2 for name, value in values.items()}
     found = {
         "name": f"er-ace on glyphs, reservoir 500, {retrieval} 4, seed {seed}",

@@ -22,8 +22,8 @@ STREAM = "audit --stream cifar10-lt10"
 STILL = "audit --classes 4 --steps 9"
 
 WRONG = {
-    "": "a command is missing: reprise is followed by audit, train, study, demo",
-    "adit": "unknown command 'adit': did you mean 'audit'?",
+    "": "a command is missing: reprise is followed by audit, train, study, runs, demo",
+    "adit": "unknown command 'adit', did you mean 'audit'?",
     "study": "a command is missing: reprise study is followed by list, show, run, report",
     "study lst": "unknown command 'lst': did you mean 'list'?",
     "study show": "reprise study show needs NAME; see reprise study show --help",

@@ -139,6 +139,7 @@ def test_missing_and_double_seeds_are_named() -> None:
     again = record("rpr", 1, 0.5, data={"train": "1a" * 16, "test": "2b" * 16})
     assert doubts_of(side("rpr", 3)) == ("Seed 3 has no run under rpr.",)
     first = side("rpr")[1]["identity"][:8]
+    assert compare_runs([*side("rpr"), again], side("iid")).a.values()[1] == FINALS["rpr"][1]
     assert doubts_of([*side("rpr"), again]) == (f"There are 2 runs of seed 1 under rpr; the first, {first}, is used.",)
 
 

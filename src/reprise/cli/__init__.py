@@ -1,4 +1,4 @@
-"""The command line: `reprise audit`, `train`, `study`, `data`, `demo`, `bench`.
+"""The command line: `reprise audit`, `train`, `study`, `runs`, `data`, `demo`, `bench`.
 
 Each command is a frozen dataclass in a module of its own, and its `run` gives the exit status: 0 done, 1 a run failed,
 2 the request was wrong; one that was stopped ends with 130 (SIGINT) or 143 (SIGTERM). What a command works with is

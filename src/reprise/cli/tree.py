@@ -31,6 +31,10 @@ COMMANDS: dict[tuple[str, ...], tuple[str, str, str]] = {
     ("study", "show"): ("study", "StudyShow", "Show a study and the figures that the paper prints."),
     ("study", "run"): ("study", "StudyRun", "Run a study and put its figures beside the paper's."),
     ("study", "report"): ("study", "StudyReport", "Write a finished study as a page."),
+    ("runs", "list"): ("runs", "RunsList", "List the runs of a store."),
+    ("runs", "show"): ("runs", "RunsShow", "Show all that the record of a run says."),
+    ("runs", "compare"): ("runs", "RunsCompare", "Compare two sets of runs pair by pair."),
+    ("runs", "export"): ("runs", "RunsExport", "Write all runs of a store as a table."),
     ("demo",): ("demo", "Demo", "Train under two schedules, pair by pair, and draw a page that compares them."),
     ("bench",): ("bench", "Bench", "Measure how fast this machine trains, beside a loop as commonly written."),
     ("data", "list"): ("data", "DataList", "List the data sets."),
@@ -54,6 +58,12 @@ _GROUPS: dict[str, tuple[str, str]] = {
         """A study is a named grid of runs that fills a table of the paper.
 
 Example: reprise study run dyngaps --out out""",
+    ),
+    "runs": (
+        "List, show, compare and export the runs of a store.",
+        """A store is the folder that runs were made into.
+
+Example: reprise runs compare store retrieval=rpr retrieval=iid""",
     ),
     "data": (
         "List, fetch and check data sets.",

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from reprise.lab.comparison import RunComparison
+from reprise.report.pair_table import pairs
 from reprise.report.render import render
 from reprise.report.run_figures import pictures_of
-from reprise.report.run_pages import has_ring, made_by, pairs, pictures
+from reprise.report.run_pages import has_ring, made_by, pictures
 
 
 def page(comparison: RunComparison, command: str, version: str) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from reprise.lab.comparison import points
 from reprise.lab.run_group import READOUTS
 from reprise.report.demo_result import FIRST, Outcome
+from reprise.report.pair_table import pairs
 from reprise.report.render import render
 from reprise.report.run_figures import draw_curves, draw_pairs, draw_waits, save
-from reprise.report.run_pages import has_ring, made_by, pairs, pictures
+from reprise.report.run_pages import has_ring, made_by, pictures
 
 MEANING = {
     "iid": "independent draws: at every step the classes to replay are drawn anew, every stored class with "
