@@ -3,17 +3,15 @@
     python benchmarks/accuracy.py --data DIR --device cuda --seeds 3 --processes 8
 
 Two blocks: `primary` is the reservoir row of the paper's primary table (cosine head), `linear` its bias displacement
-(linear head). Each run is one plain loop in a process of its own; records are kept in --out, so that a run that has
-ended is not made again.
+(linear head). Runs are plain loops in processes of their own, not on lanes. --out is a store: a run that has ended is
+not made again.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
 import os
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -27,17 +25,31 @@ DISPLACEMENT = {
 GAPS = {"iid": (6.63, 22.0, 37.1, 81.3), "fixed": (6.79, 12, 13, 13), "rpr": (6.81, 15.6, 19.6, 23.9)}
 
 
-def run(job: tuple[str, str, int, argparse.Namespace]) -> dict[str, Any]:
-    import torch
+def train_all(asked: argparse.Namespace) -> dict[tuple[str, str, int], dict[str, Any]]:
+    """The records of all runs, by block, retrieval and seed."""
+    from reprise.execute import Processes
+    from reprise.execute.one import ImageSource
+    from reprise.lab import campaign
+    from reprise.runs import Run, Store
 
-    from reprise.train import TrainRun, train
-
-    block, retrieval, seed, asked = job
-    torch.set_num_threads(1)
-    head = "cosine" if block == "primary" else "linear"
-    config = TrainRun("cifar100", 10, head=head, retrieval=retrieval, seed=seed, precision=asked.precision)
-    folder = Path(asked.out) / f"{block}-{retrieval}-{seed}" if asked.out else None
-    return train(config, data=asked.data, device=asked.device, out=folder, resume=True)
+    keys = {
+        Run.of(
+            dataset="cifar100", imbalance=10, head="cosine" if block == "primary" else "linear", retrieval=retrieval,
+            seed=seed, precision=asked.precision,
+        ): (block, retrieval, seed)
+        for block in asked.blocks.split(",")
+        for retrieval in asked.retrievals.split(",")
+        for seed in range(asked.seeds)
+        if block == "primary" or retrieval in DISPLACEMENT
+    }  # fmt: skip
+    images, store = ImageSource(data=asked.data), Store(asked.out) if asked.out else None
+    records = {}
+    executor = Processes(asked.processes, images, asked.device)
+    for outcome in campaign(list(keys), executor, store, images=images, keep_files=True):
+        if outcome.record is None:
+            raise outcome.error or RuntimeError(f"{outcome.name} has neither record nor error")
+        records[keys[outcome.run]] = outcome.record
+    return {key: records[key] for key in keys.values()}
 
 
 def main() -> None:
@@ -49,19 +61,11 @@ def main() -> None:
     parser.add_argument("--precision", default="fp32")
     parser.add_argument("--blocks", default="primary,linear")
     parser.add_argument("--retrievals", default="uniform,iid,rpr")
-    parser.add_argument("--out", help="folder for checkpoints and records of runs")
+    parser.add_argument("--out", help="the store: folder for records, weights and checkpoints")
     parser.add_argument("--records", help="file for all records as one JSON list")
     asked = parser.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    jobs = [
-        (block, retrieval, seed, asked)
-        for block in asked.blocks.split(",")
-        for retrieval in asked.retrievals.split(",")
-        for seed in range(asked.seeds)
-        if block == "primary" or retrieval in DISPLACEMENT
-    ]
-    with ProcessPoolExecutor(asked.processes, multiprocessing.get_context("spawn")) as pool:
-        records = dict(zip([job[:3] for job in jobs], pool.map(run, jobs), strict=True))
+    records = train_all(asked)
     one = next(iter(records.values()))
     print(f"{one['provenance']['device']}, torch {one['provenance']['torch']}, {asked.precision}, {asked.seeds} seeds")
     for block in asked.blocks.split(","):

@@ -12,13 +12,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
 import os
 import sys
 import threading
 import time
-from concurrent.futures import Future, ProcessPoolExecutor
-from functools import partial
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
@@ -35,20 +33,11 @@ READOUTS = ("ema", "live")
 Finals = dict[str, dict[int, dict[str, float]]]  # by way and seed, the accuracy in per cent of each read-out
 
 
-def run_of(asked: argparse.Namespace, seed: int, precision: str) -> Any:
-    from reprise.train import TrainRun
+def runs_of(asked: argparse.Namespace, precision: str) -> list[Any]:
+    from reprise.runs import Run
 
     setting = {**SETTINGS[asked.setting], **(SMALL if asked.small else {})}
-    return TrainRun(**setting, retrieval="rpr", seed=seed, precision=precision)
-
-
-def plainly(run: Any, data: str | None, device: str) -> Any:
-    import torch
-
-    from reprise.train import train
-
-    torch.set_num_threads(1)
-    return train(run, data=data, device=device)
+    return [Run.of(**setting, retrieval="rpr", seed=seed, precision=precision) for seed in range(asked.seeds)]
 
 
 class Findings:
@@ -83,21 +72,22 @@ class Findings:
 
 
 def train_all(asked: argparse.Namespace, findings: Findings) -> None:
-    from reprise.fleet import fleet
+    from reprise.execute import Processes
+    from reprise.execute.one import ImageSource
+    from reprise.lab import campaign, run_all
 
-    def ended(future: Future[Any], run: Any) -> None:
-        error = future.exception()
-        findings.add(f"plain {asked.precision}", run, None if error else future.result(), error)
+    def plainly() -> None:
+        executor = Processes(asked.processes, ImageSource(data=asked.data), asked.device)
+        for outcome in campaign(runs_of(asked, asked.precision), executor):
+            findings.add(f"plain {asked.precision}", outcome.run, outcome.record, outcome.error)
 
-    seeds = range(asked.seeds)
-    with ProcessPoolExecutor(asked.processes, multiprocessing.get_context("spawn")) as pool:
-        for seed in seeds:
-            run = run_of(asked, seed, asked.precision)
-            pool.submit(plainly, run, asked.data, asked.device).add_done_callback(partial(ended, run=run))
+    with ThreadPoolExecutor(1) as beside:
+        plain = beside.submit(plainly)
         for precision in asked.fleet.split(","):
-            runs = [run_of(asked, seed, precision) for seed in seeds]
-            for outcome in fleet(runs, data=asked.data, device=asked.device, lanes=asked.lanes, jobs=asked.jobs):
-                findings.add(f"fleet {precision}", outcome.config, outcome.record, outcome.error)
+            chosen = {"device": asked.device, "lanes": asked.lanes, "jobs": asked.jobs}
+            for outcome in run_all(runs_of(asked, precision), data=asked.data, **chosen):
+                findings.add(f"fleet {precision}", outcome.run, outcome.record, outcome.error)
+        plain.result()
 
 
 def compare(finals: Finals, plain: str) -> list[dict[str, Any]]:

@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from reprise import Memory
-from reprise.audit import theory
-from reprise.lab import AuditRun
+from reprise import Memory, Tape
+from reprise.audit import measure, theory
+from reprise.runs import Run, make_plan
 from reprise.streams import label_stream
 
 FOLDER = Path(__file__).resolve().parent / "pictures"
@@ -45,6 +45,14 @@ STREAM, CAPACITY = "cifar100-lt10", 5120
 MEASURED, LAW, BOUND, WAIT, QUIET = "#0072B2", "#000000", "#D55E00", "#E69F00", "#999999"
 
 
+def planned(spec: str, steps: int) -> Tape:
+    """What is replayed from a balanced memory that stands still."""
+    run = Run.of(learner=None, classes=CLASSES, steps=steps, replay=REPLAY, retrieval=spec)
+    tape = make_plan(run).tape
+    assert tape is not None
+    return tape
+
+
 def schedules_data() -> dict[str, Any]:
     """Per schedule: the classes of the first steps, and how many gaps of each length a long run has.
 
@@ -52,13 +60,12 @@ def schedules_data() -> dict[str, Any]:
     """
     found = {}
     for spec in SCHEDULES:
-        run = AuditRun(spec, classes=CLASSES, steps=LONG, replay=REPLAY)
-        tape = run.tape()
+        tape = planned(spec, LONG)
         labels = tape.labels[tape.replay]
         came = {label: place for place, label in enumerate(dict.fromkeys(labels.ravel().tolist()))}
         found[spec] = {
             "raster": [[came[label] for label in batch] for batch in labels[:SHOWN, 0].tolist()],
-            "gaps": np.bincount(run.run().gaps).tolist(),
+            "gaps": np.bincount(measure(tape).gaps).tolist(),
         }
     return found
 
@@ -67,10 +74,9 @@ def cooccurrence_data() -> dict[str, Any]:
     """Per schedule: how many batches each two classes shared, classes in the order in which they first came."""
     found = {}
     for spec in MAPS:
-        run = AuditRun(spec, classes=CLASSES, steps=PASSES * CLASSES // REPLAY, replay=REPLAY)
-        tape = run.tape()
+        tape = planned(spec, PASSES * CLASSES // REPLAY)
         came = list(dict.fromkeys(tape.labels[tape.replay].ravel().tolist()))
-        found[spec] = run.run().pairs()[np.ix_(came, came)].tolist()
+        found[spec] = measure(tape).pairs()[np.ix_(came, came)].tolist()
     return found
 
 

@@ -22,7 +22,7 @@ import reprise
 from reprise.checks import Broken, check_schedule
 from reprise.core.registry import Policy, register
 from reprise.core.rng import Random
-from reprise.lab import AuditRun
+from reprise.runs import Run, make_plan
 
 
 @register("schedule", "mirror")
@@ -92,7 +92,8 @@ def main() -> None:
     print(f"\n{classes} classes that stay, {replay} replayed a step, 1000 steps")
     print("          mean  variance  longest  pairs met  gap lengths")
     for spec in ("fixed", "mirror", "rpr"):
-        audit = AuditRun(spec, classes=classes, steps=1000, replay=replay).run()
+        run = Run.of(learner=None, classes=classes, steps=1000, replay=replay, retrieval=spec)
+        audit = reprise.audit.measure(make_plan(run).tape)
         seen = " ".join(map(str, np.unique(audit.gaps)))
         figures = f"{audit.mean:6.2f} {audit.gaps.var():9.2f} {audit.longest:8} {audit.pair_coverage:10.0%}"
         print(f"{spec:7} {figures}  {seen}")

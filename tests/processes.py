@@ -105,3 +105,14 @@ class Stubborn(Exception):
 def make_locks(number: int) -> Callable[[Any, Any], Any]:
     """Tasks whose results cannot be sent to another process."""
     return lambda item, tell: threading.Lock()
+
+
+def make_pool(number: int) -> Callable[[Any, Any], Any]:
+    """Tasks that are lists, whose items other processes echo."""
+    from reprise.core.workers import Pool
+
+    def task(items: list[Any], tell: Any) -> list[Any]:
+        with Pool[Any](make_echo, 1) as pool:
+            return [result[0] for _, result in pool.results(items)]
+
+    return task

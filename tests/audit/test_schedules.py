@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 import reprise
 from reprise.audit import theory
-from reprise.lab.audits import AuditRun
 
 
 class Silence:
@@ -76,7 +75,9 @@ def test_iid_and_uniform():
 
 def test_a_class_that_uniform_forgets_shows():
     """What no gap tells: the longest gap is 129, and class 1 was not replayed for the last 267 steps."""
-    found = AuditRun("uniform", stream="cifar100-lt10", seed=1).run()
+    stream = reprise.streams.label_stream("cifar100-lt10", seed=1)
+    memory = reprise.Memory(capacity=5120, retrieval="uniform", seed=1)
+    found = reprise.audit.measure(reprise.plan(stream, memory, replay=8))
     assert (found.max, found.open_max, found.longest) == (129, 267, 267)
     assert found.open.lengths[found.open.classes == 1].tolist() == [267]
     assert (found.first_max, found.never) == (186, 2)

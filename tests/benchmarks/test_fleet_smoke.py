@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from scripts import load_script
 
 import reprise
 from reprise import nets
@@ -248,52 +247,8 @@ def test_kernels_are_told_apart() -> None:
 def test_the_run_that_is_timed_is_not_tested_on_the_way() -> None:
     size = Size()
     run = config(size, "bf16")
-    assert (run.batch, run.replay, run.learner, run.width, run.buffer) == (32, 8, "er-ace", 64, 5120)
-    steps = size.each * size.classes // run.batch
-    assert run.tasks == 1
+    found = run.stream.batch, run.memory.replay, run.learner.name, run.network.width, run.memory.buffer
+    assert found == (32, 8, "er-ace", 64, 5120)
+    steps = size.each * size.classes // run.stream.batch
+    assert run.stream.tasks == 1
     assert size.warm + size.rounds * size.steps < steps >= bench.LONG
-
-
-@pytest.fixture(scope="module")
-def primary() -> types.ModuleType:
-    return load_script(ROOT / "benchmarks" / "primary_table.py")
-
-
-def test_the_primary_table_is_whole(primary: types.ModuleType) -> None:
-    asked = SimpleNamespace(
-        dataset="cifar100", precision="bf16", small=False, seeds=10,
-        streams=list(primary.STREAMS), storages=primary.STORAGES, retrievals=primary.RETRIEVALS,
-    )  # fmt: skip
-    runs = primary.runs_of(asked)
-    assert len(runs) == 240
-    assert len(set(runs.values())) == 24
-    assert next(iter(runs)).imbalance == 1
-    cells = list(dict.fromkeys(runs.values()))
-    means = {
-        (stream, storage, retrieval): primary.PAPER[stream, storage][primary.RETRIEVALS.index(retrieval)][0]
-        for stream, storage, retrieval in cells
-    }
-    finals = {cell: {s: {"ema": means[cell] + s % 2, "live": 1.0 + s} for s in range(10)} for cell in cells}
-    del finals["lt10", "brs", "rpr"][3]
-    lines = primary.table(finals, beside_the_paper=True)
-    assert sum("difference +0.50" in line for line in lines) == 23
-    brs = lines[lines.index("lt10, brs") :]
-    assert brs[4].startswith("  rpr       13.25 ± 0.53  n  9   paper 12.81 ± 0.52   difference +0.44")
-    assert brs[5].startswith("  rpr − iid, ema: +1.38, 95% from +1.38 to +1.38, 9 of 9 above 0; pairs are missing")
-    assert "a has no value for 3" in brs[5]
-    assert brs[5].endswith("paper +1.38")
-
-
-def test_the_primary_table_runs_to_its_last_line(tmp_path: Path) -> None:
-    arguments = "--device cpu --dataset glyphs --small --precision fp32 --seeds 2 --streams lt10 --storages brs"
-    more = "--retrievals iid,rpr --out out --summary s.json"
-    shown = script("primary_table", *arguments.split(), *more.split(), cwd=tmp_path)
-    assert "4 of 4 runs" in shown
-    assert "rpr − iid, live: " in shown
-    content = json.loads((tmp_path / "s.json").read_text(encoding="utf-8"))
-    assert [row[:4] for row in content["rows"]] == [
-        ["lt10", "brs", arm, seed] for arm in ("iid", "rpr") for seed in range(2)
-    ]
-    assert {len(row) for row in content["rows"]} == {len(content["columns"])}
-    assert content["facts"]["failed"] == []
-    assert len(list((tmp_path / "out" / "runs").glob("*.json"))) == 4

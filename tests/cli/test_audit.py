@@ -13,10 +13,12 @@ from typing import Any
 import pytest
 
 import reprise
-from reprise.audit import KEYS
+from reprise.audit import KEYS, longest_wait
 from reprise.cli import main
-from reprise.lab.audits import AuditRun
+from reprise.execute.one import audit
+from reprise.runs import Run, Store
 
+FIGURES = {"learner": None, "classes": 20, "steps": 100, "replay": 4}
 HEAD = ["stream", "storage", "retrieval", "buffer", "replay", "seeds"]
 STILL = ["audit", "--classes", "20", "--steps", "100", "--replay", "4"]
 
@@ -68,8 +70,9 @@ def test_json_of_a_memory_that_stands_still(capsys: pytest.CaptureFixture[str]) 
 
 def test_figures_are_those_of_the_library(capsys: pytest.CaptureFixture[str]) -> None:
     (row,) = figures(capsys, "audit", "--stream", "cifar10-lt10", "--retrieval", "fixed", "--first-seed", "7")
-    run = AuditRun("fixed", stream="cifar10-lt10", seed=7)
-    assert row["per_seed"] == [{"seed": 7, **run.run().to_dict()}]
+    stream = reprise.streams.label_stream("cifar10-lt10", seed=7)
+    tape = reprise.plan(stream, reprise.Memory(capacity=5120, retrieval="fixed", seed=7), replay=8)
+    assert row["per_seed"] == [{"seed": 7, **reprise.audit.measure(tape).to_dict()}]
 
 
 def test_lists_make_every_combination_and_specs_stay_as_typed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -93,8 +96,42 @@ def test_nothing_measured_is_null(capsys: pytest.CaptureFixture[str]) -> None:
 def test_jobs_do_not_change_figures(capsys: pytest.CaptureFixture[str], jobs: str) -> None:
     rows = figures(capsys, *STILL, "--retrieval", "iid", "--seeds", "9", "--jobs", jobs)
     assert [one["max"] for one in rows[0]["per_seed"]] == [
-        AuditRun("iid", classes=20, steps=100, replay=4, seed=seed).run().max for seed in range(9)
+        audit(Run.of(**FIGURES, retrieval="iid", seed=seed))["audit"]["max"] for seed in range(9)
     ]
+
+
+def test_records_are_kept_and_what_has_one_is_not_audited_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = [*STILL, "--retrieval", "iid,rpr", "--out", str(tmp_path / "new" / "store")]
+    first = words(capsys, *line, "--seeds", "2")
+    store = Store(tmp_path / "new" / "store")
+    kept = {record["identity"]: record for record in store.records(pytest.fail)}
+    runs = [Run.of(**FIGURES, retrieval=name, seed=seed) for name in ("iid", "rpr") for seed in (0, 1)]
+    assert set(kept) == {run.identity({}) for run in runs}
+    assert [kept[run.identity({})]["run"] for run in runs] == [run.to_dict() for run in runs]
+    assert (store.folder / "index.md").exists()
+
+    made: list[int] = []
+    monkeypatch.setattr("reprise.execute.one.audit", lambda run: made.append(run.seed) or audit(run))
+    assert words(capsys, *line, "--seeds", "2") == first
+    assert made == []
+    words(capsys, *line, "--seeds", "1,2")
+    assert made == [2, 2]
+    damaged = store.record_file(runs[0].identity({}))
+    damaged.write_text("{", encoding="utf-8")
+    assert main([*line, "--seeds", "2"]) == 0
+    out, err = capsys.readouterr()
+    assert out == first
+    assert err.startswith(f"The record {damaged} is damaged")
+
+
+@pytest.mark.parametrize(
+    ("seeds", "found"), [("3", [0, 1, 2]), ("0-3", [0, 1, 2, 3]), ("0,2", [0, 2]), ("5-6, 1,5", [5, 6, 1])]
+)
+def test_seeds_are_counted_or_named(seeds: str, found: list[int], capsys: pytest.CaptureFixture[str]) -> None:
+    (row,) = figures(capsys, *STILL, "--retrieval", "rpr", "--seeds", seeds)
+    assert [one["seed"] for one in row["per_seed"]] == found
 
 
 def test_json_goes_into_a_file_and_the_table_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -156,7 +193,8 @@ def test_table_and_sentences_tell_of_waits_that_never_ended(capsys: pytest.Captu
 
 def test_reading_says_longest_waits_and_bounds(capsys: pytest.CaptureFixture[str]) -> None:
     out = " ".join(words(capsys, *STILL, "--retrieval", "iid,rpr", "--seeds", "2").split())
-    longest = max(AuditRun("iid", classes=20, steps=100, replay=4, seed=seed).run().longest or 0 for seed in (0, 1))
+    runs = [Run.of(**FIGURES, retrieval="iid", seed=seed) for seed in (0, 1)]
+    longest = max(longest_wait(audit(run)["audit"]) or 0 for run in runs)
     said = "the longest wait in any of 2 runs, ended or not, was"
     assert f"{said} {longest} under iid (no bound) and 9 under rpr (bound 9)." in out
     assert "past that bound under iid, none under rpr." in out
@@ -209,7 +247,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["", "audit", "demo", "study", "study list", "study show", "study run", "study report"]
+    "command", ["", "audit", "config", "demo", "study", "study list", "study show", "study run", "study report"]
 )
 def test_every_help_shows_an_example(capsys: pytest.CaptureFixture[str], command: str) -> None:
     out = words(capsys, *command.split(), "--help")

@@ -13,7 +13,7 @@ from typing import NoReturn
 import pytest
 
 import reprise.cli.progress
-import reprise.lab.audits
+import reprise.execute.one
 from reprise.cli import RunFailed, WrongRequest, main
 from reprise.cli.output import check_output, write_output
 from reprise.cli.tree import sentence
@@ -22,8 +22,8 @@ STREAM = "audit --stream cifar10-lt10"
 STILL = "audit --classes 4 --steps 9"
 
 WRONG = {
-    "": "a command is missing: reprise is followed by audit, train, study, runs, demo",
-    "adit": "unknown command 'adit', did you mean 'audit'?",
+    "": "a command is missing: reprise is followed by audit, train, config, study, runs, demo",
+    "adit": "unknown command 'adit': did you mean 'audit'?",
     "study": "a command is missing: reprise study is followed by list, show, run, report",
     "study lst": "unknown command 'lst': did you mean 'list'?",
     "study show": "reprise study show needs NAME; see reprise study show --help",
@@ -41,17 +41,20 @@ WRONG = {
     f"{STREAM} --retrieval reused:x": "must be a whole number, got 'x'",
     f"{STREAM} --retrieval window:2": "2",
     f"{STREAM} --retrieval uniform+pass": "'+pass' goes with a schedule",
-    f"{STREAM} --retrieval iid,,rpr": "--retrieval takes names separated by single commas, got 'iid,,rpr'",
-    f"{STREAM} --retrieval mir:50": "'mir:50' chooses by a model's losses",
+    f"{STREAM} --retrieval iid,,rpr": "--retrieval takes values separated by single commas, got 'iid,,rpr'",
+    f"{STREAM} --retrieval mir:50": "'mir:50' asks a model, so its replay cannot be known before training",
     f"{STREAM} --storage lifo": "unknown storage 'lifo': did you mean 'fifo'?",
     "audit --stream cifar10-lt10,cifr": "unknown stream 'cifr': did you mean 'cifar10-lt10'?",
     "audit --stream cifar10-lt0.5": "must be 1 or more, got 0.5",
     "audit --stream imagenet-r-lt10": "stream 'imagenet-r-lt10' needs the class sizes",
     f"{STREAM} --seeds 0": "--seeds must be 1 or more, got 0",
-    f"{STREAM} --seeds ten": "--seeds must be a whole number, got 'ten'; see reprise audit --help",
+    f"{STREAM} --seeds ten": "--seeds takes a number of seeds, or ranges such as 0-9 or 0,2,5-7, got 'ten'",
+    f"{STREAM} --seeds 3-1": "--seeds: a range goes up, got '3-1'",
+    f"{STREAM} --seeds 0,,2": "--seeds takes a number of seeds, or ranges",
     f"{STREAM} --first-seed -1": "--first-seed must be 0 or more, got -1",
     f"{STREAM} --replay 0": "--replay must be 1 or more, got 0",
     f"{STREAM} --replay -8": "--replay must be 1 or more, got -8",
+    f"{STREAM} --replay 8,0": "--replay must be 1 or more, got 0",
     f"{STREAM} --replay 2.5": "--replay must be a whole number, got '2.5'",
     f"{STREAM} --replay": "--replay needs a value",
     f"{STREAM} --buffer 0": "--buffer must be 1 or more, got 0",
@@ -66,6 +69,7 @@ WRONG = {
     f"{STREAM} --json .": "--json: '.' is a folder; name a file",
     f"{STREAM} --plot a.svg --json a.svg": "--json and --plot cannot both write 'a.svg'",
     f"{STILL} --plot a.svg --buffer 4,8,12,16,20,24,28,32,36,40,44,48,52": "at most 48 combinations, got 52",
+    f"{STREAM} --out file": "'file' is a file; a store is a folder",
     "demo --out file": "--out: cannot make the folder 'file'",
 }
 
@@ -77,7 +81,7 @@ def no_work(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> NoReturn:
         pytest.fail("work was begun")
 
-    monkeypatch.setattr(reprise.lab.audits, "audit_all", fail)
+    monkeypatch.setattr(reprise.execute.one, "audit", fail)
 
 
 @pytest.mark.usefixtures("no_work")
@@ -128,7 +132,7 @@ def test_failed_run(
     def fail(*_: object, **__: object) -> NoReturn:
         raise error
 
-    monkeypatch.setattr(reprise.lab.audits, "audit_all", fail)
+    monkeypatch.setattr(reprise.execute.one, "audit", fail)
     assert main([*STILL.split(), "--json", str(tmp_path / "a.json")]) == status
     out, err = capsys.readouterr()
     assert (out, err) == ("", f"reprise: {said}\n")

@@ -55,7 +55,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
         (["--what", "speed"], "--what must be fleet or memory, got 'speed'"),
         (["--what", "memory"], "python benchmarks/memory.py"),
         (["--seconds", "0"], "--seconds must be above 0, got 0"),
-        (["--device", "tpu"], "--device must be cpu, cuda or cuda:N, got 'tpu'"),
+        (["--device", "tpu"], "--device must be cpu, cuda or cuda:N"),
         (["--json", "/nowhere/at/all.json"], "there is no folder '/nowhere/at'"),
         (["--quik"], "unknown options: --quik"),
     ],

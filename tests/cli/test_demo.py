@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
+from lab.tinystudies import result, scratch_files
 
+import reprise.studies.demo
 from reprise.cli import demo, main
-from reprise.cli.progress import Pace
-from reprise.core.files import sole_use
-from reprise.train import TrainRun
+from reprise.runs import Store
 
 TINY = {"width": 1, "per_class": 1, "test_per_class": 1, "tasks": 2}  # ten steps
 
 
+def smaller(monkeypatch: pytest.MonkeyPatch, **settings: Any) -> None:
+    """Let the demo train with these settings."""
+    study = reprise.studies.demo.STUDY
+    (cell,) = study.cells
+    cells = (replace(cell, settings={**cell.settings, **settings}),)
+    monkeypatch.setattr(reprise.studies.demo, "STUDY", replace(study, cells=cells))
+
+
 @pytest.fixture
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demo, "SETTING", {**demo.SETTING, **TINY})
+    smaller(monkeypatch, **TINY)
 
 
 def said(text: str) -> list[str]:
@@ -33,7 +40,7 @@ def test_demo_ends_in_a_page_and_goes_on_where_it_stood(
     out = tmp_path / "new" / "demo"
     assert main(["demo", "--out", str(out), "--seeds", "2"]) == 0
     first = capsys.readouterr().out
-    assert first.startswith("4 runs on glyphs: iid and rpr, 2 seeds each.\n")
+    assert first.startswith("4 runs on glyphs-balanced: iid and rpr, 2 seeds each.\n")
     assert [line[:7] for line in first.splitlines() if line.startswith("[")] == [f"[ {n}/4] " for n in (1, 2, 3, 4)]
     assert "Over 2 pairs of runs" in first
     assert first.endswith(f"Open this page in a browser: {out / 'demo.html'}\n")
@@ -42,66 +49,36 @@ def test_demo_ends_in_a_page_and_goes_on_where_it_stood(
     assert " seconds with" in page
     assert (out / "demo.png").read_bytes()[:4] == b"\x89PNG"
 
-    records = sorted((out / "runs").glob("*/record.json"))
-    assert [path.parent.name.rsplit("-", 1)[0] for path in records] == ["iid-0", "iid-1", "rpr-0", "rpr-1"]
+    store = Store(out)
+    records = {(one["run"]["memory"]["retrieval"], one["run"]["seed"]): one for one in store.records(pytest.fail)}
+    assert sorted(records) == [(arm, seed) for arm in ("iid", "rpr") for seed in (0, 1)]
     for seed in (0, 1):
-        base, arm = (json.loads(path.read_text()) for path in records[seed::2])
-        assert base["seed"] == arm["seed"] == seed
+        base, arm = records["iid", seed], records["rpr", seed]
+        assert base["run"] == {**arm["run"], "memory": {**arm["run"]["memory"], "retrieval": "iid"}}
         assert base["tape"] != arm["tape"]
+    assert scratch_files(out) == []
 
-    kept = {path: path.stat().st_mtime_ns for path in records[:3]}
-    content = json.loads(records[3].read_text())
-    records[3].unlink()
+    files = {key: store.record_file(record["identity"]) for key, record in records.items()}
+    lost = files.pop(("rpr", 1))
+    lost.unlink()
+    stamps = {path: path.stat().st_mtime_ns for path in files.values()}
     assert main(["demo", "--out", str(out), "--seeds", "2"]) == 0
     second = capsys.readouterr().out
     assert second.count("kept from before") == 3
-    assert {path: path.stat().st_mtime_ns for path in kept} == kept
-    again = json.loads(records[3].read_text())
-    assert again["metrics"] == content["metrics"]
+    assert {path: path.stat().st_mtime_ns for path in stamps} == stamps
+    assert result(store.get(lost.stem)) == result(records["rpr", 1])
     assert said(second) == said(first)
     with monkeypatch.context() as patch:
-        patch.setattr(demo, "Pool", lambda *_: pytest.fail("processes were started"))
+        patch.setattr("reprise.execute.processes.Pool", lambda *_: pytest.fail("processes were started"))
         assert main(["demo", "--out", str(out), "--seeds", "2"]) == 0
     assert capsys.readouterr().out.count("kept from before") == 4
     assert " seconds with" not in (out / "demo.html").read_text(encoding="utf-8")  # this time is not the demo's
 
 
-def test_runs_come_in_pairs_that_differ_in_retrieval_alone() -> None:
-    runs = demo.Demo(seeds=3)._runs()
-    assert [(run.retrieval, run.seed) for run in runs] == [(name, seed) for seed in range(3) for name in ("iid", "rpr")]
-    for base, arm in zip(runs[::2], runs[1::2], strict=True):
-        assert replace(base, retrieval="rpr") == arm
-    assert len({demo._place(Path(), run, {}) for run in runs}) == 6
-
-
-def test_standing_is_told_from_the_runs_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [0.0]
-    monkeypatch.setattr(demo, "Pace", partial(Pace, clock=lambda: now[0]))
-    standing = demo._Standing(12, done=2)
-    assert standing.line == "2 of 12 runs"
-    standing.hear(("a", 30, 600))
-    now[0] = 10.0
-    standing.hear(("b", 270, 600))
-    standing.hear(("a", 330, 600))
-    assert standing.line == "2 of 12 runs, steps 600 of 6,000, 1 min 35 s left"
-
-
-def test_a_second_demo_in_one_folder_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with sole_use(tmp_path):
-        assert main(["demo", "--out", str(tmp_path)]) == 2
-    assert f"is at work in '{tmp_path}'" in capsys.readouterr().err
-
-
-def test_other_settings_and_images_never_meet_the_same_records() -> None:
-    run = TrainRun(**demo.SETTING, retrieval="rpr")
-    different = [(run, "ab12"), (replace(run, width=9), "ab12"), (run, "ab13")]
-    assert len({demo._place(Path(), one, {"train": data}) for one, data in different}) == 3
-
-
 def test_run_that_fails_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(demo, "SETTING", {**demo.SETTING, **TINY, "lr": 1e30})
+    smaller(monkeypatch, **TINY, lr=1e30)
     assert main(["demo", "--out", str(tmp_path), "--seeds", "2"]) == 1
     error = capsys.readouterr().err
     assert error.startswith("reprise: a run failed: the loss of step ")

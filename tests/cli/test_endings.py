@@ -9,21 +9,22 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from lab.tinystudies import scratch_files
 from processes import group, needs_table, started, wait_until, workers
 
 pytest.importorskip("torch", reason="training needs torch")
 pytestmark = needs_table
 
-FLEET = """
+SCRIPT = """
 import pathlib, sys
 from train.tinyruns import config, images
-from reprise.fleet import fleet
+from reprise.lab import run_all
 
 if __name__ == "__main__":
     runs = [config(seed=seed, width=16, buffer=500) for seed in range(8)]
     try:
         watch = lambda told: told.steps and pathlib.Path(sys.argv[1], "steps").touch()
-        list(fleet(runs, images(2000), out=sys.argv[1], jobs=2, watch=watch))
+        list(run_all(runs, images(2000), out=sys.argv[1], jobs=2, watch=watch))
     except KeyboardInterrupt:
         sys.exit("reprise: stopped before it was done")
 """
@@ -32,14 +33,14 @@ LINES = {
     "train": "-m reprise train --dataset glyphs --width 16 --out {out} --checkpoint-every 1",
     "audit": "-m reprise audit --classes 200 --steps 1000000 --retrieval iid,rpr --seeds 5 --jobs 2",
     "study": "-m reprise study run buffer-gaps --out {out} --jobs 2",
-    "fleet": "{script} {out}",
+    "script": "{script} {out}",
 }
 AT_WORK: dict[str, Callable[[int, Path], object]] = {
-    "demo": lambda leader, out: len(list(out.glob("runs/*/checkpoints"))) == 2,
-    "train": lambda leader, out: any(out.glob("checkpoints/step-*")),
+    "demo": lambda leader, out: len(list(out.glob("unfinished/*"))) == 2,
+    "train": lambda leader, out: any(out.glob("unfinished/*/step-*")),
     "audit": lambda leader, out: len(workers(leader)) == 2 and all(seconds(one) > 1 for one in workers(leader)),
-    "study": lambda leader, out: any(out.glob("*/runs/*.json")),
-    "fleet": lambda leader, out: (out / "steps").exists(),
+    "study": lambda leader, out: any(out.glob("records/*.json")),
+    "script": lambda leader, out: (out / "steps").exists(),
 }
 STATUS = {signal.SIGINT: 130, signal.SIGTERM: 143}
 
@@ -61,12 +62,12 @@ def seconds(process: int) -> float:
         ("train", signal.SIGTERM),
         ("audit", signal.SIGINT),
         ("study", signal.SIGTERM),
-        ("fleet", signal.SIGINT),
+        ("script", signal.SIGINT),
     ],
 )
 def test_a_signal_to_the_parent_alone_ends_it_soon(name: str, sent: signal.Signals, tmp_path: Path) -> None:
     out, script = tmp_path / "out", tmp_path / "script.py"
-    script.write_text(FLEET, encoding="utf-8")
+    script.write_text(SCRIPT, encoding="utf-8")
     with started(*LINES[name].format(out=out, script=script).split()) as command:
         took = wait_until(lambda: command.poll() is not None or AT_WORK[name](command.pid, out))
         assert command.poll() is None, command.communicate()
@@ -80,9 +81,8 @@ def test_a_signal_to_the_parent_alone_ends_it_soon(name: str, sent: signal.Signa
         wait_until(lambda: not group(command.pid), 5)  # the last to go is multiprocessing's own helper
     assert errors.splitlines()[-1] == "reprise: stopped before it was done"
     assert "Traceback" not in errors
-    assert command.returncode == (1 if name == "fleet" else STATUS[sent])
-    left = [path.name for path in out.rglob(".*")]
-    assert left == []
+    assert command.returncode == (1 if name == "script" else STATUS[sent])
+    assert scratch_files(out) == []
 
 
 def test_an_interrupt_of_torchrun_alone_ends_the_processes_that_share_a_run(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_an_interrupt_of_torchrun_alone_ends_the_processes_that_share_a_run(tmp_
         _, errors = command.communicate(timeout=100)  # which ends when nobody is left who could write
     assert time.monotonic() - signalled < 2 + took
     assert errors.count("reprise: stopped before it was done\n") == 2
-    assert list(tmp_path.rglob(".*")) == []
+    assert scratch_files(tmp_path) == []
 
 
 @pytest.mark.parametrize(("name", "moment"), [("audit", 0.0), ("audit", 0.1), ("audit", 0.3), ("demo", 0.5)])

@@ -21,7 +21,7 @@ from reprise.cli.fleet_display import (
     fleet_picture,
     fleet_screen,
 )
-from reprise.fleet import Progress
+from reprise.lab import Progress
 
 
 class Clock:

@@ -6,21 +6,21 @@ import json
 import os
 import subprocess
 import sys
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("torch", reason="training needs torch")
 
-from cli.plugged import make_trainer
 from processes import PYTHON
 
 from reprise.checks import check_storage
 from reprise.cli import main
 from reprise.core import plugins, registry
-from reprise.core.workers import Pool
+from reprise.execute import Job, Processes
+from reprise.runs import Run
 
+APART = ("identity", "tape", "metrics", "evaluations", "final_loss")
 FOLDER = Path(__file__).parents[2] / "examples" / "plugins"
 FILES = [FOLDER / f"my_{name}.py" for name in ("learner", "storage", "dataset")]
 
@@ -43,9 +43,10 @@ def test_the_files_of_the_example_in_a_command_and_in_a_pool(tmp_path: Path) -> 
 
     plugins.load_modules(map(str, FILES))
     settings = {"learner": "mine", "storage": "mine", "dataset": "mine", "width": 2, "per_class": 4, "seed": 3}
-    with Pool(partial(make_trainer, plugins.loaded_modules()), 1) as pool:
-        ((_, found),) = pool.results([settings])
-    assert found["tape"] == record["tape"]
+    (outcome,) = Processes(1).execute([Run.of(**settings)], lambda _: Job(), lambda _: None)
+    assert outcome.error is None
+    assert {name: outcome.record[name] for name in APART} == {name: record[name] for name in APART}
+    assert outcome.record["provenance"]["modules"] == [path.name for path in FILES]
 
 
 def test_the_storage_of_the_example_keeps_its_contract() -> None:

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import csv
-import importlib.util
 import io
 import json
-import sys
-import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from records import audit_record, record
 
 from reprise.cli import main
-from reprise.core.files import Record, read_json, unsealed, write_json
+from reprise.core.files import write_json
 
 FINALS = {"iid": (0.20, 0.22, 0.21), "rpr": (0.25, 0.26, 0.27)}
 RECORDS = [
@@ -25,35 +21,17 @@ RECORDS = [
 ]
 
 
-class StandIn:
-    """As much of a store as these commands use."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def records(self, warn: Callable[[str], None] | None = None) -> Iterator[Record]:
-        for path in sorted(self.folder.glob("records/*.json")):
-            try:
-                yield unsealed(read_json(path), "reprise-record/3")
-            except Exception as error:
-                assert warn is not None
-                warn(f"The record {path} is damaged: {error}.")
-
-
-@pytest.fixture(autouse=True)
-def runs_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    if importlib.util.find_spec("reprise.runs") is None:
-        room: Any = types.ModuleType("reprise.runs")
-        room.Store, room.to_toml = StandIn, lambda run: f"seed = {run['seed']}\n"
-        monkeypatch.setitem(sys.modules, "reprise.runs", room)
-
-
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
     (tmp_path / "store" / "records").mkdir(parents=True)
     for one in RECORDS:
         write_json(tmp_path / "store" / "records" / f"{one['identity']}.json", one)
     return tmp_path / "store"
+
+
+@pytest.fixture(autouse=True)
+def _no_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
 
 
 @pytest.fixture
@@ -154,7 +132,7 @@ def test_export_writes_every_run(said: Callable[..., str], tmp_path: Path) -> No
         (["compare", "{store}", "seed=0", "seed=1", "--plot", "a.pdf"], "--plot draws files that end in .png, .svg"),
         (["export", "{store}", "runs.xls"], "a table is a file that ends in .csv or .parquet, got 'runs.xls'"),
         (["export", "{store}", "nowhere/runs.csv"], "there is no folder 'nowhere'"),
-        (["lst"], "unknown command 'lst', did you mean 'list'?"),
+        (["lst"], "unknown command 'lst': did you mean 'list'?"),
     ],
 )
 def test_wrong_requests_are_sentences(

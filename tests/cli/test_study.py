@@ -26,6 +26,8 @@ def test_list(capsys: pytest.CaptureFixture[str]) -> None:
         (line,) = (line for line in lines if line.startswith(f"{name} "))
         assert line.split()[-2:] == [str(runs), "none"]
         assert STUDIES[name].table in line
+    (line,) = (line for line in lines if line.startswith("demo "))
+    assert line.split()[-1] == "needed"
 
 
 def test_show(capsys: pytest.CaptureFixture[str]) -> None:
@@ -64,23 +66,22 @@ def test_report_goes_beside_the_records_unless_told(tmp_path: Path) -> None:
     assert main(["study", "run", "gaps", "--out", str(tmp_path), *SMALL]) == 0
     notes = tmp_path / "notes.md"
     assert main(["study", "report", "gaps", "--small", "--out", str(tmp_path), "--markdown", str(notes)]) == 0
-    found = {path.name for path in (tmp_path / "gaps-small").iterdir()}
-    assert found == {"runs", "records.json", "report.html", "report.csv"}
-    assert notes.exists()
+    made = {"gaps-small.json", "gaps-small.html", "gaps-small.csv"}
+    assert {path.name for path in tmp_path.iterdir()} == {"records", "claims", "index.md", "notes.md", *made}
 
 
 def test_run_again_reuses_records_and_names_a_damaged_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["study", "run", "gaps", "--out", str(tmp_path), *SMALL]
     assert main(command) == 0
     first = capsys.readouterr().out
-    stamps = {path: path.stat().st_mtime_ns for path in (tmp_path / "gaps-small" / "runs").iterdir()}
+    stamps = {path: path.stat().st_mtime_ns for path in (tmp_path / "records").iterdir()}
     damaged = min(stamps)
     damaged.write_text("{")
     assert main([*command, "--json", str(tmp_path / "figures.json")]) == 0
     shown = capsys.readouterr()
     assert shown.out == first
     assert str(damaged) in shown.err
-    assert "Its run is made again." in shown.err
+    assert "It is not used; its run is made again where it is needed." in shown.err
     again = {path for path, stamp in stamps.items() if path.stat().st_mtime_ns != stamp}
     assert again == {damaged}
     assert len(json.loads((tmp_path / "figures.json").read_text())) == 4
@@ -91,12 +92,15 @@ def test_run_again_reuses_records_and_names_a_damaged_one(tmp_path: Path, capsys
     [
         (["show", "dyngap"], "unknown study 'dyngap': did you mean 'dyngaps'?"),
         (["run", "buffers", "--out", "x"], "did you mean 'buffer-gaps'?"),
-        (["report", "gaps", "--out", "x"], "the study is not finished: `reprise study run gaps --out x`"),
+        (
+            ["report", "gaps", "--out", "x"],
+            "'x' does not hold the study 'gaps': `reprise study run gaps --out x` makes",
+        ),
         (["run", "gaps", "--out", "x", "--seeds", "0"], "seeds must be 1 or more, got 0"),
         (["run", "gaps", "--out", "x", "--error-seeds", "1"], "error seeds must be 2 or more, got 1"),
         (["run", "gaps", "--small", "--out", "x", "--jobs", "0"], "jobs must be 1 or more, got 0"),
         (["run", "gaps", "--out", "x", "--json", "no/such/file.json"], "no/such"),
-        (["run", "gaps", "--out", "file"], "file/gaps cannot be made for the results"),
+        (["run", "gaps", "--out", "file"], "'file' is a file; a store is a folder"),
         (["run", "gaps"], "needs --out"),
         (["run", "--out", "x"], "needs NAME"),
     ],
@@ -120,12 +124,12 @@ def test_a_failed_run_is_status_1(
     def broken(run: object) -> None:
         raise ZeroDivisionError("nothing by nothing")
 
-    monkeypatch.setattr("reprise.lab.campaign.execute", broken)
+    monkeypatch.setattr("reprise.execute.one.audit", broken)
     assert main(["study", "run", "gaps", "--out", str(tmp_path), *SMALL]) == 1
     shown = capsys.readouterr()
     assert (
-        "6 of 6 runs of study 'gaps' failed; the first, uniform on still-20 with seed 0: nothing by nothing"
-        in shown.err
+        "6 of 6 runs of study 'gaps' failed; the first, 20 classes that stay, reservoir 1000, uniform 4, seed 0: "
+        "nothing by nothing" in shown.err
     )
     assert "Traceback" not in shown.err
 

@@ -8,7 +8,7 @@ import re
 import socket
 import subprocess
 import sys
-from dataclasses import MISSING, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -16,50 +16,20 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="training needs torch")
 
-from data.tinysets import save  # noqa: E402
+from cli.pictures import command, kept  # noqa: E402
 
 import reprise.train  # noqa: E402
 from reprise.audit import KEYS  # noqa: E402
 from reprise.cli import main  # noqa: E402
 from reprise.cli.display import Watch  # noqa: E402
-from reprise.cli.train import Train, read_hyper  # noqa: E402
-from reprise.core.files import Record  # noqa: E402
+from reprise.cli.train import Train  # noqa: E402
 from reprise.learners import LEARNERS  # noqa: E402
-from reprise.train import TrainRun, ranks  # noqa: E402
-from reprise.train.checkpoint import found  # noqa: E402
+from reprise.runs import Run, Store  # noqa: E402
+from reprise.train import ranks  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("alone")
+MAKES = ("reprise.train.train", "reprise.cli.training.train")
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-APART = ("provenance", "timings", "checksum")
-
-
-@pytest.fixture(scope="module")
-def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a train and a test part, four classes, six images of 16×16 each."""
-    root = tmp_path_factory.mktemp("images") / "pictures"
-    for number, (part, name) in enumerate((part, name) for part in ("train", "test") for name in "abcd"):
-        for k in range(6):
-            save(root / part / name / f"{k}.png", 10 * number + k, (16, 16))
-    return root
-
-
-@pytest.fixture(autouse=True)
-def alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No terminal width, device or process group of this machine may show through."""
-    for name in ("COLUMNS", "RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("REPRISE_CACHE", str(tmp_path / "user-cache"))
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-
-
-def command(pictures: Path, *more: str) -> list[str]:
-    """Six steps of a tiny network."""
-    line = f"train --width 2 --tasks 2 --batch 4 --replay 2 --buffer 8 --dataset {pictures}"
-    return [*line.split(), *more]
-
-
-def kept(folder: Path) -> Record:
-    content: Record = json.loads((folder / "record.json").read_text(encoding="utf-8"))
-    return {key: value for key, value in content.items() if key not in APART}
 
 
 def stopped(line: list[str], step: int) -> int:
@@ -75,23 +45,23 @@ def stopped(line: list[str], step: int) -> int:
 
 
 def test_run_ends_in_a_record(pictures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = tmp_path / "new" / "run"
-    assert main(command(pictures, "--out", str(folder))) == 0
+    store = Store(tmp_path / "new" / "runs")
+    assert main(command(pictures, "--out", str(store.folder))) == 0
     out, err = capsys.readouterr()
+    (record,) = store.records(pytest.fail)
+    assert {path.name for path in store.folder.iterdir()} == {"records", "files", "claims", "unfinished", "index.md"}
     weights = {"tape.safetensors", "ema.safetensors", "live.safetensors"}
-    assert {path.name for path in folder.iterdir()} == {"record.json", *weights}
-    record = kept(folder)
-    assert (
-        record["configuration"]
-        == TrainRun(str(pictures), buffer=8, replay=2, width=2, tasks=2, batch=4).configuration()
-    )
+    assert {path.name for path in store.files(record["identity"]).iterdir()} == weights
+    assert [*store.folder.glob("claims/*"), *store.folder.glob("unfinished/*")] == []
+    asked = Run.of(dataset=str(pictures), buffer=8, replay=2, width=2, tasks=2, batch=4)
+    assert record["run"] == asked.to_dict()
 
     table = {line[:27].strip(): line[27:].split() for line in out.splitlines()}
     assert table["final task-mean accuracy"] == [
         f"{100 * record['metrics'][name]['final']:.2f}" for name in ("ema", "live")
     ]
     assert out.splitlines()[-2].startswith("A class came back after ")
-    assert out.splitlines()[-1] == f"Record: {folder / 'record.json'}"
+    assert out.splitlines()[-1] == f"Record: {store.record_file(record['identity'])}"
 
     start, first, second = err.splitlines()
     assert start == "er-ace on pictures-balanced · reservoir 8 · rpr 2 · seed 0 · cpu"
@@ -108,14 +78,39 @@ def test_finished_run_is_not_run_again(
     once = capsys.readouterr()
     assert "none on pictures-balanced · no replay · seed 0" in once.err
     assert "Nothing came back by replay." in once.out
-    monkeypatch.setattr(reprise.train.training, "Run", lambda *_, **__: pytest.fail("it was trained again"))
-    assert main(line) == 0
+    with monkeypatch.context() as patch:
+        patch.setattr(reprise.train.training, "Training", lambda *_, **__: pytest.fail("it was trained again"))
+        assert main(line) == 0
     again = capsys.readouterr()
     assert again.out == once.out
-    assert again.err == "this run was finished before; its record is shown\n"
-    monkeypatch.setattr(reprise.train.Images, "load", lambda *_, **__: pytest.fail("images were read"))
-    assert main([*line, "--seed", "1"]) == 2
-    assert "is the record of another run; give another --out" in capsys.readouterr().err
+    assert again.err.splitlines()[-1] == "this run was finished before; its record is shown"
+    assert main([*line, "--seed", "1"]) == 0  # another run, in the same store
+    assert len(list(Store(tmp_path).records(pytest.fail))) == 2
+
+
+def test_a_damaged_record_is_named_and_made_again(
+    pictures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = command(pictures, "--out", str(tmp_path))
+    assert main(line) == 0
+    once, (file,) = kept(tmp_path), (tmp_path / "records").iterdir()
+    file.write_text("{", encoding="utf-8")
+    capsys.readouterr()
+    assert main(line) == 0
+    assert f"The record {file} is damaged: it is not JSON" in capsys.readouterr().err
+    assert kept(tmp_path) == once
+
+
+def test_a_run_of_an_older_version_is_not_a_store(
+    pictures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "record.json").touch()
+    assert main(command(pictures, "--out", str(tmp_path))) == 2
+    assert capsys.readouterr().err == (
+        f"reprise: --out: '{tmp_path}' holds a run of an older version of reprise; name another folder, which may then "
+        "hold any number of runs\n"
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["record.json"]
 
 
 def test_json(pictures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -125,7 +120,7 @@ def test_json(pictures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert f"Figures: {target}" in capsys.readouterr().out
     (row,) = json.loads(target.read_text())
     record = kept(folder)
-    head = ["stream", "storage", "retrieval", "buffer", "replay", "seeds", "learner", "split", "configuration"]
+    head = ["stream", "storage", "retrieval", "buffer", "replay", "seeds", "learner", "split", "run"]
     assert list(row) == [*head, *KEYS, "prequential", "metrics", "per_seed"]
     assert (row["retrieval"], row["buffer"], row["replay"], row["seeds"]) == ("reused:4", 8, 2, 1)
     assert row["stream"].startswith("pictures-lt2")
@@ -133,7 +128,9 @@ def test_json(pictures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert list(row["metrics"]) == ["ema", "live"]
     assert [row[key] for key in KEYS] == [record["audit"][key] for key in KEYS]
     (one,) = row["per_seed"]
-    assert (one["seed"], one["metrics"], one["tape"]) == (3, record["metrics"], record["tape"])
+    assert [one[key] for key in ("seed", "identity", "metrics", "tape")] == [
+        3, *(record[key] for key in ("identity", "metrics", "tape"))
+    ]  # fmt: skip
 
     assert main([*line, "--json", "-"]) == 0
     assert json.loads(capsys.readouterr().out) == [row]
@@ -149,67 +146,30 @@ def test_stopped_run_goes_on_to_the_same_record(
     capsys.readouterr()
     assert stopped(line, 5) == 130
     assert capsys.readouterr().err.endswith(
-        "the same command with --resume goes on from the last checkpoint, if there is one\n"
-        "reprise: stopped before it was done\n"
+        "the same command goes on from the last checkpoint, if there is one\nreprise: stopped before it was done\n"
     )
-    assert sorted(path.name for path in found(parts / "checkpoints")) == ["step-00000003", "step-00000004"]
-    assert main(line) == 2
-    assert "--resume goes on with it" in capsys.readouterr().err
-    assert main([*line, "--resume"]) == 0
+    identity = kept(whole)["identity"]
+    folder = parts / "unfinished" / identity
+    assert sorted(path.name for path in folder.iterdir()) == ["step-00000003", "step-00000004"]
+    assert list(parts.glob("claims/*")) == []
+    assert main(line) == 0
     assert "goes on after step 4 of 6" in capsys.readouterr().err
     assert kept(parts) == kept(whole)
-    assert not (parts / "checkpoints").exists()
+    for name in ("tape", "ema", "live"):
+        one, other = (root / "files" / identity / f"{name}.safetensors" for root in (whole, parts))
+        assert one.read_bytes() == other.read_bytes()
+    assert not folder.exists()
 
 
 def test_damaged_checkpoint_is_named(pictures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     line = command(pictures, "--out", str(tmp_path))
 
     assert stopped(line, 4) == 130
-    (state,) = (tmp_path / "checkpoints").glob("*/state.safetensors")
+    (state,) = (tmp_path / "unfinished").glob("*/*/state.safetensors")
     state.write_bytes(state.read_bytes()[:-1])
     capsys.readouterr()
-    assert main([*line, "--resume"]) == 0
+    assert main(line) == 0
     assert f"The checkpoint {state.parent} is damaged" in capsys.readouterr().err
-
-
-def test_defaults_are_the_runs_own() -> None:
-    assert Train().config() == TrainRun()
-    runs = {field.name: field.default for field in fields(TrainRun)}
-    hints = Train.__annotations__
-    compared = 0
-    for field in fields(Train):
-        default = runs.get(field.name)
-        if field.name in runs and default is not MISSING and default is not None and default is not False:
-            shown = re.search(r"_option\(\w+, '[^']*', (.+)\)\]", hints[field.name])
-            assert shown is not None, field.name
-            assert eval(shown[1]) == default, field.name
-            compared += 1
-    assert compared > 15
-
-
-def test_every_option_reaches_the_run() -> None:
-    given: dict[str, Any] = {
-        "dataset": "cifar100", "imbalance": 10.0, "learner": "er-ace", "head": "linear", "storage": "brs",
-        "retrieval": "mir:50", "buffer": 100, "replay": 4, "seed": 7, "precision": "bf16", "backbone": "vit_tiny",
-        "width": 64, "pretrained": True, "lr": 0.5, "optimizer": "adam", "batch": 16, "tasks": 5, "order": "permuted",
-        "validation": True, "passes": "joint", "augment": "none", "size": 32, "holdout": 0.1, "per_class": 9,
-        "test_per_class": 8, "evaluate_every": 3, "virtual_loss": "own", "scoring": "eval",
-        "momentum": 0.0, "weight_decay": 0.25, "ema": 99, "disjoint": 0.5, "blur": 0.125,
-    }  # fmt: skip
-    config = Train(**given, mask="present").config()
-    assert {name: getattr(config, name) for name in given} == given
-    assert config.hyper == {"mask": "present"}
-    assert (Train(width=8).config().width, Train(momentum=0.5).config().momentum) == (8, 0.5)
-    others = {"data", "hyper", "mask", "out", "resume", "device", "checkpoint_every", "json"}
-    assert {field.name for field in fields(Train)} == {*given, *others}
-
-
-def test_hyperparameters() -> None:
-    found = read_hyper("alpha=0.3, beta=1e-2,refresh=5000,mask=present")
-    assert found == {"alpha": 0.3, "beta": 0.01, "refresh": 5000, "mask": "present"}
-    assert [type(value) for value in found.values()] == [float, float, int, str]
-    assert Train(hyper="mask=none").config() == TrainRun(hyper={"mask": "none"})
-    assert Train(hyper="mask=none", mask="none").config() == TrainRun(hyper={"mask": "none"})
 
 
 FOLDER = "train --dataset {pictures} --width 2 --tasks 2"
@@ -227,22 +187,31 @@ WRONG = {
     "train --storage lifo": "unknown storage 'lifo': did you mean 'fifo'?",
     "train --head round": "head must be one of cosine, linear, got 'round'",
     "train --precision fp8": "precision must be one of fp32, tf32, bf16, got 'fp8'",
-    "train --order random": "order must be 'label' or 'permuted', got 'random'",
+    "train --order random": "order must be one of label, permuted, got 'random'",
     "train --imbalance 0": "imbalance must be 1 or more, got 0",
     "train --replay -1": "replay must be 0 or more, got -1",
-    "train --buffer ten": "--buffer must be a whole number, got 'ten'; see reprise train --help",
+    "train --buffer ten": "--buffer must be a whole number, got 'ten'",
+    "train --buffer 8,,9": "--buffer takes values separated by single commas, got '8,,9'",
+    "train --seeds 2-0": "--seeds: a range goes up, got '2-0'",
+    "train --seeds 0": "--seeds must be 1 or more, got 0",
+    "train --seeds 2 --seed 3": "--seed and --seeds say the same thing: give one of the two",
+    "train --jobs 0": "--jobs must be 1 or more, got 0",
+    "train --lanes 0": "--lanes must be 1 or more, got 0",
+    "train --config none.toml": "'none.toml' cannot be read: No such file or directory",
+    "train --config file": "a description is a file that ends in .toml or .json, got 'file'",
     "train --lr fast": "--lr must be a number, got 'fast'",
     "train --lr -1": "lr must be 0 or more, got -1",
     "train --epochs 3": "unknown options: --epochs, 3",
     "train --dataset cifr": "unknown data set 'cifr': did you mean 'cifar10'?",
     "train --dataset cifar100": "--dataset cifar100 needs --data DIR, the folder that holds cifar-100-python",
     "train --dataset ./none": "none",
-    "train --resume": "--resume needs --out DIR",
+    "train --resume": "unknown options: --resume",
     "train --checkpoint-every 5": "--checkpoint-every needs --out DIR",
     "train --checkpoint-every -5 --out run": "--checkpoint-every must be 0 or more, got -5",
     "train --out file": "--out: 'file' is a file; name a folder",
     "train --json nowhere/a.json": "--json: there is no folder 'nowhere'",
-    "train --device tpu": "--device must be cpu, cuda or cuda:N, got 'tpu'",
+    "train --device tpu": "--device must be cpu, cuda or cuda:N, several as cuda:0,cuda:1, got 'tpu'",
+    "train --device cpu,cuda:0": "--device must be cpu, cuda or cuda:N",
     "train --device cuda": "--device cuda: torch finds no such device here; --device cpu does without",
     f"{FOLDER} --holdout 0.2": "has a test part of its own",
     f"{FOLDER} --width 2 --backbone resnet18 --pretrained": "no weights are published for this 'resnet18'",
@@ -274,7 +243,7 @@ def test_training_needs_torch(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
 def test_run_that_fails(pictures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(command(pictures, "--lr", "1e30", "--out", str(tmp_path))) == 1
     assert re.search(r"reprise: the loss of step \d of 6 is nan: training has diverged", capsys.readouterr().err)
-    assert not (tmp_path / "record.json").exists()
+    assert list(Store(tmp_path).records()) == []
     assert main(["train", "--dataset", "cifar10", "--data", str(tmp_path)]) == 1
     assert "reprise: there is no folder cifar-10-batches-py of cifar10 in" in capsys.readouterr().err
 
@@ -286,7 +255,8 @@ def test_memory_that_does_not_suffice(
     def fail(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr(reprise.train, "train", fail)
+    for place in MAKES:
+        monkeypatch.setattr(place, fail)
     assert main(command(pictures)) == 1
     where = "this machine" if isinstance(error, MemoryError) else "cpu"
     assert f"the memory of {where} does not suffice; try a smaller --width" in capsys.readouterr().err
@@ -315,11 +285,13 @@ def test_device(asked: list[str], environment: dict[str, str], device: str, requ
     monkeypatch.setattr(torch.distributed, "init_process_group", chosen.append)
     monkeypatch.setattr(ranks, "leave", lambda: chosen.append("left"))
     monkeypatch.setattr(torch.distributed, "get_rank", lambda: int(os.environ["RANK"]))
+    monkeypatch.setattr(ranks.Ranks, "here", lambda: ranks.Ranks(int(os.environ["RANK"])))
 
     def fail(*_: object, **chosen: object) -> None:
         raise RuntimeError(f"trains on {chosen['device']}")
 
-    monkeypatch.setattr(reprise.train, "train", fail)
+    for place in MAKES:
+        monkeypatch.setattr(place, fail)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     wrong = " " in device and not device.startswith(("cuda:1 n", "cpu "))
@@ -364,7 +336,7 @@ def test_two_processes_share_a_run(pictures: Path, tmp_path: Path) -> None:
     assert "task 2 of 2 · step 6 of 6" in said
     assert second == ""
     assert not re.search("task|FutureWarning", silent)
-    record = json.loads((tmp_path / "run" / "record.json").read_text(encoding="utf-8"))
+    record = kept(tmp_path / "run", everything=True)
     assert record["provenance"]["processes"] == 2
     # Both read the same tape as one process alone would.
     assert main(command(pictures, "--out", str(tmp_path / "alone"))) == 0
@@ -389,10 +361,11 @@ def test_help_needs_no_torch() -> None:
 
 
 def test_page_says_what_a_record_holds(pictures: Path, tmp_path: Path) -> None:
-    page = (DOCS / "training.md").read_text(encoding="utf-8")
+    page = (DOCS / "store.md").read_text(encoding="utf-8")
     assert main(command(pictures, "--out", str(tmp_path / "run"))) == 0
-    record = json.loads((tmp_path / "run" / "record.json").read_text(encoding="utf-8"))
+    record = kept(tmp_path / "run", everything=True)
     section = page.split("## What a record holds")[1].split("\n## ")[0]
     assert re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE) == list(record)
-    for file in (tmp_path / "run").iterdir():
-        assert f"`{file.name}`" in page
+    for file in (tmp_path / "run").rglob("*"):
+        if file.parent.name != "records":
+            assert file.name in page or file.name == record["identity"], file

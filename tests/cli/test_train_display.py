@@ -25,6 +25,7 @@ from reprise.cli.display import (
     picture,
     results,
     screen,
+    several,
     waiting,
 )
 from reprise.lab.run_group import METRICS
@@ -74,7 +75,7 @@ def fake_run(steps: int = 100, tasks: int = 4) -> Any:
         steps=steps,
         boundaries=set(ends.tolist()),
         due=set(ends.tolist()),
-        stream=SimpleNamespace(boundaries=ends),
+        plan=SimpleNamespace(stream=SimpleNamespace(boundaries=ends)),
         losses=Losses(),
     )
 
@@ -173,7 +174,7 @@ def test_resumed_run_counts_from_where_it_goes_on() -> None:
 
 
 def test_accuracy_is_that_of_the_last_test(monkeypatch: pytest.MonkeyPatch) -> None:
-    metrics = pytest.importorskip("reprise.train.metrics", reason="training needs torch")
+    metrics = pytest.importorskip("reprise.runs.metrics", reason="training needs torch")
     monkeypatch.setattr(metrics, "final", lambda found: found)
     clock, run, shown = Clock(), fake_run(), Shown()
     watch = Watch(shown, clock)
@@ -290,8 +291,27 @@ def test_results() -> None:
     assert "per cent, validation" in "\n".join(shown_as(results(record(split="validation")), 80))
 
 
+def test_thirds_of_classes_are_shown_where_some_are_rarer() -> None:
+    def shown(counts: list[int]) -> str:
+        return "\n".join(shown_as(results(record(stream={"counts": counts})), 100))
+
+    assert all(name in shown([9, 3, 1]) for name in (METRICS["head"], METRICS["tail"]))
+    assert not any(name in shown([9, 9, 9]) for name in (METRICS["head"], METRICS["tail"]))
+
+
+def test_several_results_are_a_line_each() -> None:
+    runs = [record(name=f"run {number}", identity=f"{number}" * 24) for number in (1, 2)]
+    runs[1]["audit"] = {**runs[1]["audit"], "max": None}
+    lines = [line.split() for line in shown_as(several(runs), 100)]
+    assert lines == [
+        ["run", "ema", "%", "live", "%", "longest", "wait", "identity"],
+        ["run", "1", "10.00", "10.00", "24", "11111111"],
+        ["run", "2", "10.00", "10.00", "–", "22222222"],
+    ]
+
+
 def test_every_metric_of_a_run_is_shown() -> None:
-    metrics = pytest.importorskip("reprise.train.metrics", reason="training needs torch")
+    metrics = pytest.importorskip("reprise.runs.metrics", reason="training needs torch")
     one = metrics.Evaluations([1], [True], [[1]], [[True]], [2], [0], [5])
     assert list(METRICS) == list(metrics.summary(one))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ pytest.importorskip("torch", reason="training needs torch")
 
 import reprise.train
 from reprise.cli import main
-from reprise.core.files import sole_use
+from reprise.runs import Run, Store, fingerprints
 
 LINE = [
     "train",
@@ -28,7 +29,7 @@ LINE = [
     "--device",
     "cpu",
 ]
-KEPT = "nothing of this run is kept but what is printed: --out DIR keeps it"
+KEPT = "nothing of this is kept but what is printed: --out DIR keeps it"
 
 
 def test_a_run_without_a_folder_says_once_that_nothing_is_kept(
@@ -56,22 +57,48 @@ def test_a_backbone_of_timm_without_timm_is_a_wrong_request(
     assert not out.exists()
 
 
-def test_a_file_with_a_checkpoints_name_is_a_wrong_request(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "checkpoints").mkdir()
-    (tmp_path / "checkpoints" / "step-00000009").touch()
-    assert main([*LINE, "--out", str(tmp_path), "--resume"]) == 2
+@pytest.fixture(scope="module")
+def identity() -> str:
+    """Of the run that `LINE` asks for."""
+    run = Run.of(dataset="glyphs", width=1, per_class=2, test_per_class=1, tasks=2)
+    return run.identity(fingerprints(run))
+
+
+def test_a_file_with_a_checkpoints_name_is_a_wrong_request(
+    identity: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = Store(tmp_path).unfinished(identity)
+    folder.mkdir(parents=True)
+    (folder / "step-00000009").touch()
+    assert main([*LINE, "--out", str(tmp_path)]) == 2
     said = capsys.readouterr().err.splitlines()[-1]
     assert said.startswith("reprise: ")
     assert said.endswith("step-00000009 is a file, and checkpoints, which have such names, are folders: move it away")
 
 
-def test_a_folder_where_somebody_is_at_work_is_a_wrong_request(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_run_that_somebody_else_makes_is_waited_for(
+    identity: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with sole_use(tmp_path):
-        assert main([*LINE, "--out", str(tmp_path), "--resume"]) == 2
-    assert "is at work in" in capsys.readouterr().err.splitlines()[-1]
-    assert list(tmp_path.iterdir()) == []
+    assert main([*LINE, "--out", str(tmp_path / "theirs")]) == 0
+    (record,) = Store(tmp_path / "theirs").records()
+    assert record["identity"] == identity
+    capsys.readouterr()
+
+    store = Store(tmp_path / "mine")
+    claim = store.claim(identity)
+    assert claim is not None
+
+    def end() -> None:
+        store.put(record)
+        claim.release()
+
+    later = threading.Timer(0.5, end)
+    later.start()
+    assert main([*LINE, "--out", str(store.folder)]) == 0
+    later.join()
+    err = capsys.readouterr().err
+    assert err.splitlines()[-1] == "this run was finished before; its record is shown"
+    assert " step " not in err
 
 
 def test_a_bad_value_in_the_middle_of_training_is_a_failed_run(
@@ -80,6 +107,6 @@ def test_a_bad_value_in_the_middle_of_training_is_a_failed_run(
     def fail(run: object) -> None:
         raise ValueError("no such thing")
 
-    monkeypatch.setattr(reprise.train.Run, "evaluate", fail)
+    monkeypatch.setattr(reprise.train.Training, "evaluate", fail)
     assert main(LINE) == 1
     assert capsys.readouterr().err.splitlines()[-1].endswith(": no such thing")

@@ -1,4 +1,4 @@
-"""Sole use of a folder: one holder at a time, none after it has ended, and nothing left behind."""
+"""Locks, and sole use of a folder: one holder at a time, none after it has ended, and nothing left behind."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from processes import started
 
-from reprise.core.files import FolderBusy, sole_use
+from reprise.core.files import FolderBusy, Lock, sole_use
 
 fcntl = pytest.importorskip("fcntl", reason="this system has no such locks")
 CONTEND = """
@@ -45,6 +45,31 @@ def test_a_second_holder_is_told_of_the_first(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
     with sole_use(tmp_path):
         pass
+
+
+def test_a_lock_is_of_its_file_alone(tmp_path: Path) -> None:
+    one, other = Lock(tmp_path / "one"), Lock(tmp_path / "other")
+    with pytest.raises(FolderBusy, match=rf"process {os.getpid()} on "):
+        Lock(tmp_path / "one")
+    one.release()
+    again = Lock(tmp_path / "one")
+    one.release()  # a second time: it is not its own any more
+    with pytest.raises(FolderBusy):
+        Lock(tmp_path / "one")
+    for lock in (again, other):
+        lock.release()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_lock_whose_file_was_removed_is_taken_anew(tmp_path: Path) -> None:
+    """And its first holder does not remove the second one's file."""
+    first = Lock(tmp_path / "one")
+    (tmp_path / "one").unlink()
+    second = Lock(tmp_path / "one")
+    first.release()
+    assert (tmp_path / "one").exists()
+    second.release()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_error_within_lets_go(tmp_path: Path) -> None:

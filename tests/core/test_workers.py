@@ -6,29 +6,69 @@ import multiprocessing
 import signal
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from processes import busy_cores, group, make_echo, make_locks, make_nothing, needs_table, started, wait_until, workers
+from processes import (
+    busy_cores,
+    group,
+    make_echo,
+    make_locks,
+    make_nothing,
+    make_pool,
+    needs_table,
+    started,
+    wait_until,
+    workers,
+)
 
 from reprise.core.workers import Pool, WorkerLost
 
 AUDITS = """
-from reprise.lab.audits import AuditRun, audit_all
+from reprise.execute import Processes
+from reprise.lab import campaign
+from reprise.runs import Run
 
 if __name__ == "__main__":
-    runs = [AuditRun("rpr", classes=50, steps=2000, seed=seed) for seed in range(500)]
-    audit_all(runs, jobs=2, progress=lambda done: print(done, flush=True))
+    runs = [Run.of(learner=None, classes=50, steps=2000, seed=seed) for seed in range(500)]
+    for _ in campaign(runs, Processes(2), watch=lambda progress: print(progress.done, flush=True)):
+        pass
 """
 STUDY = """
-import pathlib, sys
-from reprise.lab.campaign import Campaign
+import sys
+from reprise.execute import Processes
+from reprise.lab import StudyPlan
+from reprise.runs import Store
 from reprise.studies import STUDIES
 
 if __name__ == "__main__":
-    campaign = Campaign.in_folder(STUDIES["gaps"], pathlib.Path(sys.argv[1]), seeds=3, error_seeds=40)
-    campaign.run(jobs=2, progress=lambda done: print(done, flush=True))
+    plan = StudyPlan.of(STUDIES["gaps"], seeds=3, error_seeds=40)
+    plan.execute(Store(sys.argv[1]), Processes(2), watch=lambda progress: print(progress.done, flush=True))
+"""
+NESTED = """
+import time
+from reprise.core.workers import Pool
+
+def make(number):
+    return outer
+
+def outer(item, tell):
+    with Pool(make_inner, 2) as pool:
+        for _ in pool.results(["sleep", "sleep"], tell):
+            pass
+
+def make_inner(number):
+    return inner
+
+def inner(item, tell):
+    tell("begun")
+    time.sleep(600)
+
+if __name__ == "__main__":
+    with Pool(make, 1) as pool:
+        list(pool.results([1], lambda word: print(word, flush=True)))
 """
 LONG_CALL = """
 import ctypes, time
@@ -46,10 +86,12 @@ if __name__ == "__main__":
         list(pool.results([1], lambda word: print(word, flush=True)))
 """
 UNGUARDED = """
-from reprise.lab.audits import AuditRun, audit_all
+from reprise.execute import Processes
+from reprise.lab import campaign
+from reprise.runs import Run
 
 print("read")
-audit_all([AuditRun("rpr", classes=5, steps=20, seed=seed) for seed in range(20)], jobs=2)
+list(campaign([Run.of(learner=None, classes=5, steps=20, seed=seed) for seed in range(20)], Processes(2)))
 """
 WITHIN = 5.0  # seconds
 
@@ -106,6 +148,47 @@ def test_tasks_may_come_while_others_are_done() -> None:
     assert len({result[2] for result in found.values()}) == 1
 
 
+def test_a_task_is_asked_for_when_a_process_is_about_to_be_free() -> None:
+    asked, at_end = 0, []
+
+    def items() -> Iterator[int]:
+        nonlocal asked
+        for item in range(12):
+            asked += 1
+            yield item
+
+    with Pool(make_echo, 2) as pool:
+        for done, (_, _) in enumerate(pool.results(items()), 1):
+            at_end.append(asked - done)
+    assert asked == 12
+    assert len(at_end) == 12
+    assert max(at_end) <= 5  # two at work, one that waits, and two whose end is told of in one go
+
+
+def test_rounds_come_whenever_there_is_news() -> None:
+    told: list[Any] = []
+    with Pool(make_echo, 1) as pool:
+        found = []
+        for ended in pool.rounds(iter([1, "tell", 2]), told.append):
+            found.append(([item for item, _ in ended], len(told)))
+    assert [items for items, _ in found if items] == [[1], ["tell"], [2]]
+    heard = [count for _, count in found]
+    assert ([], 1) in found, "a word comes before the end of its task"
+    assert heard == sorted(heard)
+
+
+def test_no_tasks_need_no_process_to_begin() -> None:
+    with Pool(make_nothing, 2) as pool:
+        assert list(pool.results(iter(()))) == []
+        assert list(pool.rounds(iter(()))) == []
+
+
+def test_a_worker_may_have_workers_of_its_own() -> None:
+    with Pool(make_pool, 1) as pool:
+        ((_, found),) = pool.results([[3, 4]])
+    assert sorted(found) == [3, 4]
+
+
 @pytest.mark.parametrize("wait", [True, False], ids=["at work", "starting"])
 def test_an_error_ends_the_processes_at_once(wait: bool) -> None:
     pool: Pool[str] = Pool(make_echo, 2)
@@ -151,7 +234,7 @@ def test_a_thread_that_ends_leaves_its_processes_at_work() -> None:
 
 @needs_table
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
-@pytest.mark.parametrize("script", [AUDITS, STUDY, LONG_CALL], ids=["audits", "study", "a long call"])
+@pytest.mark.parametrize("script", [AUDITS, STUDY, LONG_CALL, NESTED], ids=["audits", "study", "a long call", "nested"])
 def test_workers_end_with_their_parent_on_a_busy_machine(script: str, end: signal.Signals, tmp_path: Path) -> None:
     file = tmp_path / "script.py"
     file.write_text(script, encoding="utf-8")

@@ -70,4 +70,4 @@ def test_a_run_on_resized_cifar(tmp_path: Path, capsys: pytest.CaptureFixture[st
     words = f"train --dataset cifar10 --data {tmp_path} --size 16 --width 8 --buffer 20 --tasks 2 --json -"
     assert main(words.split()) == 0
     (record,) = json.loads(capsys.readouterr().out)
-    assert record["configuration"]["size"] == 16
+    assert record["run"]["data"]["size"] == 16

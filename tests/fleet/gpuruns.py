@@ -14,11 +14,13 @@ from reprise import nets
 from reprise.core.rng import Random
 from reprise.data import from_arrays
 from reprise.fleet.engine.flat_state import initial_row
-from reprise.fleet.planned import Planned, make_plan
+from reprise.fleet.lane_plan import LanePlan, make_lane_plan
 from reprise.nets import resnet
 from reprise.nets.build import fill
-from reprise.train import Images, TrainRun
+from reprise.runs.plan import Labels
+from reprise.train import Images, Run
 from reprise.train.pixels import Pixels
+from reprise.train.state import make_network
 
 if TYPE_CHECKING:
     from reprise.fleet.engine.lane import Lane
@@ -41,10 +43,10 @@ def images() -> Images:
     return Images(train, from_arrays(*part(20), name="tiny", split="test", mean=train.mean, std=train.std))
 
 
-def config(**settings: Any) -> TrainRun:
+def config(**settings: Any) -> Run:
     """Five tasks of five steps: four batches of 8 and one of 6."""
     usual: dict[str, Any] = {"dataset": "tiny", "tasks": 5, "batch": 8, "buffer": 40, "replay": 4, "width": WIDTH}
-    return TrainRun(**{**usual, **settings})
+    return Run.of(**{**usual, **settings})
 
 
 @cache
@@ -53,27 +55,26 @@ def pixels() -> tuple[Pixels, Pixels]:
 
 
 @cache
-def plan(run: TrainRun) -> Planned:
-    return make_plan(run, images().train.labels)
+def plan(run: Run) -> LanePlan:
+    return make_lane_plan(run, Labels.of(images(), run))
 
 
-def weights(run: TrainRun) -> Tensor:
-    net = nets.build(run.backbone, classes=CLASSES, head=run.head, width=run.width, seed=run.seed, pretrained=False)
-    return initial_row(net).to(DEVICE)
+def weights(run: Run) -> Tensor:
+    return initial_row(make_network(run, CLASSES)).to(DEVICE)
 
 
-def make_lane(run: TrainRun, width: int = 2) -> Lane:
+def make_lane(run: Run, width: int = 2) -> Lane:
     """A lane with this run in its last slot, and other seeds of it in the others."""
     from reprise.fleet.engine.lane import Lane  # needs Triton; this file is looked at where there is none
 
     lane = Lane(run, *pixels(), CLASSES, longest=60, tests=8, width=width)
     for slot in range(width - 1):
-        begin(lane, run.with_seed(100 + slot), slot)
+        begin(lane, run.replace(seed=100 + slot), slot)
     begin(lane, run)
     return lane
 
 
-def begin(lane: Lane, run: TrainRun, slot: int = -1) -> None:
+def begin(lane: Lane, run: Run, slot: int = -1) -> None:
     lane.begin(slot % lane.width, plan(run), weights(run))
     torch.cuda.synchronize()
 

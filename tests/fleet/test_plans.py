@@ -16,11 +16,17 @@ from train.tinyruns import CLASSES, config, images
 from reprise import nets
 from reprise.core.workers import NoMainGuard, Pool
 from reprise.fleet.engine.flat_state import initial_row
-from reprise.fleet.planned import make_plan
+from reprise.fleet.lane_plan import make_lane_plan
 from reprise.fleet.plans import Plans
+from reprise.runs.plan import Labels
 
 RUNS = [config(seed=seed, retrieval=name) for seed in range(4) for name in ("iid", "rpr")]
-LABELS = images().train.labels
+LABELS = Labels.of(images(), RUNS[0])
+
+
+def begin(_) -> bool:
+    """Every run is to be made."""
+    return True
 
 
 def taken(made: Plans) -> list:
@@ -33,20 +39,20 @@ def taken(made: Plans) -> list:
     return found
 
 
-def check(config, prepared) -> None:
+def check(run, prepared) -> None:
     assert not isinstance(prepared, Exception), prepared
     planned, weights = prepared
-    assert planned.config == config
-    wanted = make_plan(config, LABELS)
-    assert planned.tape.hash == wanted.tape.hash
+    assert planned.plan.run == run
+    wanted = make_lane_plan(run, LABELS)
+    assert planned.plan.tape.hash == wanted.plan.tape.hash
     for name in ("ids", "counts", "crops"):
         assert np.array_equal(getattr(planned, name), getattr(wanted, name))
-    net = nets.build(classes=CLASSES, width=config.width, head=config.head, seed=config.seed)
+    net = nets.build(classes=CLASSES, width=run.network.width, head=run.network.head, seed=run.seed)
     assert torch.equal(weights, initial_row(net))
 
 
 def test_plans_and_weights_are_each_runs_own_and_nothing_is_kept_for_long():
-    with Plans(RUNS, LABELS, CLASSES, 1, ahead=2) as made:
+    with Plans(RUNS, LABELS, 1, ahead=2, begin=begin) as made:
         found = taken(made)
     assert [run for run, _, _ in found] == RUNS
     for run, prepared, _ in found:
@@ -57,8 +63,27 @@ def test_plans_and_weights_are_each_runs_own_and_nothing_is_kept_for_long():
     assert multiprocessing.active_children() == []
 
 
+def test_runs_that_are_not_to_be_made_are_left_out_and_keep_no_weights():
+    asked = []
+
+    def begin(run):
+        asked.append(run)
+        return run not in (RUNS[0], RUNS[1], RUNS[4], RUNS[7])
+
+    with Plans(RUNS, LABELS, 1, ahead=2, begin=begin) as made:
+        while not made.ready:
+            time.sleep(0.001)
+        assert asked == RUNS[:4], "asked no further ahead than plans are made"
+        found = taken(made)
+    assert [run for run, _, _ in found] == [RUNS[2], RUNS[3], RUNS[5], RUNS[6]]
+    assert asked == RUNS
+    assert found[-1][2] == 0
+    for run, prepared, _ in found:
+        check(run, prepared)
+
+
 def test_a_planner_that_is_lost_costs_no_run():
-    with Plans(RUNS[:3], LABELS, CLASSES, 1, ahead=3) as made:
+    with Plans(RUNS[:3], LABELS, 1, ahead=3, begin=begin) as made:
         for child in multiprocessing.active_children():
             child.kill()  # before it could begin: nobody is left, so plans are made here
         found = taken(made)
@@ -71,12 +96,12 @@ def test_what_is_wrong_with_the_processes_themselves_is_raised(monkeypatch):
         raise NoMainGuard("no guard")
 
     monkeypatch.setattr(Pool, "poll", unguarded)
-    with Plans(RUNS[:1], LABELS, CLASSES, 1, ahead=1) as made, pytest.raises(NoMainGuard):
+    with Plans(RUNS[:1], LABELS, 1, ahead=1, begin=begin) as made, pytest.raises(NoMainGuard):
         taken(made)
 
 
 def test_an_error_ends_the_processes_without_waiting_for_plans():
-    made = Plans(RUNS * 20, LABELS, CLASSES, 1, ahead=100)
+    made = Plans(RUNS * 20, LABELS, 1, ahead=100, begin=begin)
 
     def interrupted():
         with made:
@@ -92,11 +117,12 @@ def test_an_error_ends_the_processes_without_waiting_for_plans():
 
 SCRIPT = """
 import time
-from train.tinyruns import CLASSES, config, images
+from train.tinyruns import config, images
 from reprise.fleet.plans import Plans
+from reprise.runs.plan import Labels
 
 if __name__ == "__main__":
-    made = Plans([config()], images().train.labels, CLASSES, 2, ahead=1)
+    made = Plans([config()], Labels.of(images(), config()), 2, ahead=1, begin=lambda _: True)
     while not made.ready:
         time.sleep(0.01)
     print("ready", flush=True)

@@ -9,7 +9,7 @@ from torch import nn
 from reprise import nets
 from reprise.core import registry
 from reprise.core.registry import register
-from reprise.train import TrainRun
+from reprise.runs import Run
 
 
 class Small(nets.Network):
@@ -57,11 +57,11 @@ def test_weights_depend_on_the_seed_alone(builder):
 
 def test_a_run_may_have_one_of_any_width():
     register("network", "small")(usual)
-    assert TrainRun(backbone="small", width=3).width == 3
+    assert Run.of(backbone="small", width=3).network.width == 3
     assert not nets.from_timm("small")
     assert nets.from_timm("large")
     with pytest.raises(ValueError, match="the backbone 'large' has its own"):
-        TrainRun(backbone="large", width=3)
+        Run.of(backbone="large", width=3)
 
 
 def test_a_builder_must_give_a_network():

@@ -11,21 +11,22 @@ import pytest
 from pages import needs_nothing_else, read
 
 from reprise.cli import main
-from reprise.lab.audits import AuditRun, audit_all
+from reprise.execute.one import audit
 from reprise.report import Summary, summarise
 from reprise.report.page import page
 from reprise.report.tables import columns
+from reprise.runs import Run
 
 
 @pytest.fixture(scope="module")
 def rows() -> list[Summary]:
     runs = [
-        AuditRun(name, classes=classes, steps=60, replay=4, seed=seed)
+        Run.of(learner=None, retrieval=name, classes=classes, steps=60, replay=4, seed=seed)
         for classes in (10, 12)
         for name in ("iid", "rpr")
         for seed in (0, 1)
     ]
-    return summarise(runs, audit_all(runs, jobs=1))
+    return summarise([audit(run) for run in runs])
 
 
 @pytest.fixture(scope="module")

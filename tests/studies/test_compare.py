@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from reprise.lab.campaign import Campaign
-from reprise.lab.study import Column, Study, TheoryFigure
+from reprise.execute import Here
+from reprise.lab import Column, Study, StudyPlan, TheoryFigure
 from reprise.report.study_tables import as_json, csv_table, difference, markdown, ours
+from reprise.runs import Store
 from reprise.studies import compare as module
 from reprise.studies.compare import Comparison, agrees, compare, half_unit, rules, standard_error
 
@@ -33,16 +33,16 @@ def result(tiny: Study, monkeypatch: pytest.MonkeyPatch) -> Any:
         **changes: Any,
     ) -> Comparison:
         study = replace(tiny, columns=(column,), **changes)
-        campaign = Campaign(study, Path("unused"), seeds=2, error_seeds=4)
+        plan = StudyPlan(study, seeds=2, error_seeds=4)
         monkeypatch.setattr(
             module, "paper_figures", lambda _: {(SETTING, arm, column.key): figure for arm, figure in printed.items()}
         )
         values = {"iid": iid, "rpr": rpr}
         records = [
-            {"audit": {column.key: values[run.retrieval][run.seed]}, "provenance": {"reprise": "0.1.0"}}
-            for run in campaign.runs
+            {"audit": {column.key: values[run.memory.retrieval][run.seed]}, "provenance": {"reprise": "0.1.0"}}
+            for run in plan.runs
         ]
-        return compare(campaign, records)
+        return compare(plan, records)
 
     return made
 
@@ -151,17 +151,19 @@ def test_a_figure_that_nothing_defines_is_an_error(result: Any) -> None:
 
 
 def test_rules_state_the_rounding_and_the_runs(tiny: Study) -> None:
-    said = " ".join(rules(Campaign(tiny, Path("unused"))))
+    said = " ".join(rules(StudyPlan(tiny)))
     assert "√(1/10 + 1/10)" in said
     assert "seeds 0 to 9" in said
     assert "40 seeds" in said
     assert "half a unit of the paper's last printed digit" in said
 
 
-def test_json_has_an_object_for_every_setting_and_arm(campaign: Campaign, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_json_has_an_object_for_every_setting_and_arm(
+    plan: StudyPlan, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "paper_figures", lambda _: {(SETTING, "rpr", "max"): "5"})
-    records = campaign.run(jobs=1)
-    iid, rpr = as_json(compare(campaign, records), records)
+    records = plan.execute(store, Here())
+    iid, rpr = as_json(compare(plan, records), records)
     assert (iid["retrieval"], rpr["retrieval"]) == ("iid", "rpr")
     assert (rpr["stream"], rpr["storage"], rpr["buffer"], rpr["replay"]) == ("still-6", "reservoir", 12, 2)
     assert (rpr["seeds"], rpr["error_seeds"], rpr["steps"]) == (2, 5, 30)

@@ -8,31 +8,32 @@ from dataclasses import replace
 import pytest
 from pages import needs_nothing_else
 
-from reprise.lab.campaign import Campaign
-from reprise.lab.study import TheoryFigure
+from reprise.execute import Here
+from reprise.lab import StudyPlan, TheoryFigure
 from reprise.report.study_page import page
 from reprise.report.study_tables import markdown
+from reprise.runs import Store
 from reprise.studies import compare as module
 from reprise.studies.compare import Comparison, compare
 
 
 @pytest.fixture
-def comparison(campaign: Campaign, monkeypatch: pytest.MonkeyPatch) -> Comparison:
+def comparison(plan: StudyPlan, store: Store, monkeypatch: pytest.MonkeyPatch) -> Comparison:
     """One cell close by, one where runs never differ, one far off, one the paper does not print."""
-    name = campaign.study.settings[0].name
+    name = plan.study.cells[0].name
     printed = {(name, "iid", "mean"): "3", (name, "rpr", "mean"): "3.0", (name, "iid", "max"): "999"}
     monkeypatch.setattr(module, "paper_figures", lambda _: printed)
     beside = (TheoryFigure("max", "iid", lambda setting: 12.0, "a scale"),)
-    campaign = replace(campaign, study=replace(campaign.study, beside=beside))
-    return compare(campaign, campaign.run(jobs=1))
+    plan = replace(plan, study=replace(plan.study, beside=beside))
+    return compare(plan, plan.execute(store, Here()))
 
 
-def test_page_is_well_formed_and_complete_by_itself(comparison: Comparison) -> None:
+def test_page_is_well_formed_and_complete_by_itself(comparison: Comparison, store: Store) -> None:
     text = page(comparison)
     needs_nothing_else(text)
     assert "<td>12.0</td><td>a scale</td>" in text
     assert "reprise study run tiny --seeds 2 --error-seeds 5 --out out" in text
-    assert str(comparison.campaign.folder) not in text  # nobody else's machine has that folder
+    assert str(store.folder) not in text  # nobody else's machine has that folder
 
 
 def test_every_judged_cell_is_in_the_picture(comparison: Comparison) -> None:
@@ -45,10 +46,10 @@ def test_every_judged_cell_is_in_the_picture(comparison: Comparison) -> None:
     assert "2 of 3 cells within three standard errors; outside: C=6 b=2 iid max." in text
 
 
-def test_small_form_says_that_it_cannot_be_compared(comparison: Comparison) -> None:
+def test_small_form_says_that_it_cannot_be_compared(comparison: Comparison, store: Store) -> None:
     study = comparison.campaign.study
-    small = Campaign.in_folder(study, comparison.campaign.folder, seeds=1, error_seeds=2, small=True)
-    found = compare(small, small.run(jobs=1))
+    small = StudyPlan(study, seeds=1, error_seeds=2, small=True)
+    found = compare(small, small.execute(store, Here()))
     for text in (page(found), markdown(found)):
         assert "not comparable with the paper" in text
         assert "<svg" not in text

@@ -11,7 +11,8 @@ from memory.sampling import ALPHA, uniform_fit
 from train.tinyruns import cut_by_hand
 
 from reprise.data import from_arrays
-from reprise.train.augment import AUGMENTS, PAD, augment, plan_augmentation
+from reprise.runs.augmentation import AUGMENTS, PAD, plan_augmentation
+from reprise.train.augment import augment
 from reprise.train.pixels import Pixels
 
 SPAN = range(2 * PAD + 1)

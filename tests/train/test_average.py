@@ -6,7 +6,7 @@ import pytest
 import torch
 from train.tinyruns import config, go_to, images, run_to, thin_networks
 
-from reprise.train import Run, steps
+from reprise.train import Training, steps
 from reprise.train.average import Readout
 
 
@@ -22,7 +22,7 @@ def state(net):
 
 @pytest.mark.parametrize("horizon", [50, 1024])
 def test_it_is_the_average_written_out_step_by_step(horizon):
-    run = Run(config(ema=horizon), images())
+    run = Training(config(ema=horizon), images())
     average = {name: value.double() for name, value in state(run.net).items()}
     sizes = []
     for trained in steps(run):
@@ -61,7 +61,7 @@ def test_a_step_larger_than_the_horizon_is_all_that_counts():
 
 
 def test_it_is_apart_from_the_network_and_is_never_trained():
-    run = Run(config(), images())
+    run = Training(config(), images())
     assert not run.readout.net.training
     assert not [one for one in run.readout.net.parameters() if one.requires_grad]
     held = {id(one) for group in run.optimizer.param_groups for one in group["params"]}
@@ -74,7 +74,7 @@ def test_it_is_apart_from_the_network_and_is_never_trained():
 
 
 def test_the_usual_horizon_is_1024_examples():
-    run = Run(config(), images())
+    run = Training(config(), images())
     before = run.readout.net.fc.weight.clone()
     go_to(run, 1)
     expected = before + 8 / 1024 * (run.net.fc.weight.detach() - before)

@@ -7,8 +7,8 @@ import torch
 from torch import nn
 from train.tinyruns import CLASSES, config, go_to, images, run_to, thin_networks
 
-from reprise.train import Run, evaluate
-from reprise.train import run as run_module
+from reprise.train import Training, evaluate
+from reprise.train import state as state_module
 from reprise.train.evaluate import arithmetic, correct_per_class
 from reprise.train.pixels import Pixels
 
@@ -75,7 +75,7 @@ def test_modes_come_back_after_an_error(net):
 
 def test_training_does_not_know_how_often_it_is_tested():
     seldom, often = run_to(config()), run_to(config(evaluate_every=1))
-    assert often.evaluated == list(range(1, 16))
+    assert often.evaluations()["ema"].steps.tolist() == list(range(1, 16))
     assert torch.equal(seldom.losses, often.losses)
     assert all(torch.equal(a, b) for a, b in zip(seldom.net.parameters(), often.net.parameters(), strict=True))
 
@@ -87,14 +87,14 @@ def test_evaluations_come_at_task_boundaries_and_on_all_seen_classes_alone(monke
         asked.append((ids.tolist(), net.training))
         return correct_per_class(net, pixels, ids, classes, *more)
 
-    monkeypatch.setattr(run_module, "correct_per_class", spy)
-    run = Run(config(evaluate_every=4), images())
+    monkeypatch.setattr(state_module, "correct_per_class", spy)
+    run = Training(config(evaluate_every=4), images())
     go_to(run)
-    assert run.evaluated == [3, 4, 6, 8, 9, 12, 15]
     found = run.evaluations()
+    assert found["ema"].steps.tolist() == found["live"].steps.tolist() == [3, 4, 6, 8, 9, 12, 15]
     assert found["ema"].boundary.tolist() == [True, False, True, False, True, True, True]
-    for place, step in enumerate(run.evaluated):
-        arrived = set(images().train.labels[run.stream.ids[: run.stream.offsets[step]]].tolist())
+    for place, step in enumerate(found["ema"].steps.tolist()):
+        arrived = set(images().train.labels[run.plan.stream.ids[: run.plan.stream.offsets[step]]].tolist())
         expected = [number for number, label in enumerate(images().test.labels.tolist()) if label in arrived]
         for ids, _ in asked[2 * place : 2 * place + 2]:
             assert ids == expected

@@ -16,8 +16,7 @@ from safetensors import SafetensorError
 from train.tinyruns import CLASSES, config, go_to, images, result, run_to, thin_networks
 
 from reprise.data import DataError, from_arrays
-from reprise.train import Images, Run, TrainingFailed, TrainRun, train
-from reprise.train import record as record_module
+from reprise.train import Images, Run, Training, TrainingFailed, train
 from reprise.train import training as training_module
 from reprise.train.checkpoint import load, save
 
@@ -44,6 +43,10 @@ def spoil(step):
     return watch
 
 
+def never(run, trained):
+    raise AssertionError("it is being trained")
+
+
 # A loss that is not a number.
 
 
@@ -62,9 +65,9 @@ def test_a_learning_rate_beyond_all_bounds_is_a_failure_with_a_step(settings):
 @pytest.mark.parametrize("settings", [{}, {"learner": "er", "retrieval": "mir:12"}], ids=str)
 def test_the_last_good_checkpoint_outlives_a_diverged_run(settings, tmp_path):
     with pytest.raises(TrainingFailed, match="step 8 of 15"):
-        train(config(**settings), images(), out=tmp_path, watch=spoil(7))
-    assert names(tmp_path / "checkpoints") == ["step-00000003", "step-00000006"]
-    record = train(config(**settings), images(), out=tmp_path, resume=True)
+        train(config(**settings), images(), checkpoints=tmp_path, watch=spoil(7))
+    assert names(tmp_path) == ["step-00000003", "step-00000006"]
+    record = train(config(**settings), images(), checkpoints=tmp_path)
     assert record["timings"]["steps"] == 9
     assert result(record) == result(train(config(**settings), images()))
 
@@ -73,9 +76,8 @@ def test_the_last_good_checkpoint_outlives_a_diverged_run(settings, tmp_path):
 def test_weights_that_are_not_numbers_are_neither_saved_nor_tested(step, tmp_path):
     """The loss of that very step was still in order."""
     with pytest.raises(TrainingFailed, match=rf"after step {step} of 15 net\.fc\.weight is not finite"):
-        train(config(), images(), out=tmp_path, checkpoint_every=1, watch=spoil(step))
-    assert names(tmp_path / "checkpoints") == [f"step-{step - 2:08d}", f"step-{step - 1:08d}"]
-    assert not (tmp_path / "record.json").exists()
+        train(config(), images(), checkpoints=tmp_path, checkpoint_every=1, watch=spoil(step))
+    assert names(tmp_path) == [f"step-{step - 2:08d}", f"step-{step - 1:08d}"]
 
 
 def test_weights_that_overflow_in_the_last_step_make_no_record(monkeypatch):
@@ -91,19 +93,20 @@ def test_weights_that_overflow_in_the_last_step_make_no_record(monkeypatch):
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("learner", "er"),
-        ("retrieval", "iid"),
+        ("learner.name", "er"),
+        ("memory.retrieval", "iid"),
         ("seed", 1),
-        ("lr", 0.5),
-        ("hyper", {"mask": "none"}),
-        ("buffer", 21),
-        ("width", 3),
-        ("ema", 7),
+        ("descent.lr", 0.5),
+        ("learner.hyper", {"mask": "none"}),
+        ("memory.buffer", 21),
+        ("network.width", 3),
+        ("readout.ema", 7),
     ],
 )
-def test_a_checkpoint_of_another_configuration_is_refused_by_name(name, value, tmp_path):
+def test_a_checkpoint_of_another_run_is_refused_by_the_setting_that_differs(name, value, tmp_path):
     save(run_to(config(), 4), tmp_path)
-    other = Run(config(**{name: value}), images())
+    flat = {"learner.name": "learner"}.get(name, name.rpartition(".")[2])
+    other = Training(config(**{flat: value}), images())
     before = {key: tensor.clone() for key, tensor in other.learner.state_dict().items()}
     shown = repr(value)[1:-1] if isinstance(value, dict) else repr(value)
     with pytest.raises(ValueError) as found:
@@ -121,7 +124,9 @@ def test_a_checkpoint_over_other_data_is_refused(settings, tmp_path):
     run = run_to(config(**settings), 4)
     save(run, tmp_path)
     train_set = images().train
-    other = Run(config(**settings), Images(replace(train_set, labels=(train_set.labels + 1) % CLASSES), images().test))
+    other = Training(
+        config(**settings), Images(replace(train_set, labels=(train_set.labels + 1) % CLASSES), images().test)
+    )
     with pytest.raises(ValueError, match=r"is of a run on other images: its training images have the fingerprint"):
         load(other, tmp_path)
     other.data = run.data
@@ -129,74 +134,31 @@ def test_a_checkpoint_over_other_data_is_refused(settings, tmp_path):
         load(other, tmp_path)
 
 
-def test_checkpoints_of_a_run_that_was_begun_are_not_overwritten(tmp_path):
-    with pytest.raises(TrainingFailed):
-        train(config(), images(), out=tmp_path, watch=spoil(4))
-    with pytest.raises(ValueError, match=r"holds checkpoints of a run that was begun: --resume"):
-        train(config(), images(), out=tmp_path)
-    assert names(tmp_path / "checkpoints") == ["step-00000003"]
-
-
-# A folder that is taken.
-
-
-def test_a_finished_run_is_not_run_again(tmp_path):
-    def never(run, trained):
-        raise AssertionError("it is being run again")
-
-    first = train(config(), images(), out=tmp_path)
-    before = (tmp_path / "record.json").stat().st_mtime_ns
-    for resume in (False, True):
-        assert train(config(), images(), out=tmp_path, resume=resume, watch=never) == first
-    assert (tmp_path / "record.json").stat().st_mtime_ns == before
-    assert sorted(names(tmp_path)) == sorted(training_module.RESULTS)
-
-
-@pytest.mark.parametrize("settings", [{"seed": 1}, {"retrieval": "iid"}])
-def test_a_folder_with_another_runs_record_is_refused(settings, tmp_path):
-    train(config(), images(), out=tmp_path)
-    with pytest.raises(ValueError, match=r"record\.json is the record of another run; give another --out"):
-        train(config(**settings), images(), out=tmp_path)
-
-
-def test_a_damaged_record_is_not_believed(tmp_path):
-    train(config(), images(), out=tmp_path)
-    path = tmp_path / "record.json"
-    path.write_text(path.read_text().replace('"steps": 15', '"steps": 16', 1))
-    with pytest.raises(ValueError, match=r"record\.json is damaged: .*checksum.*remove it"):
-        train(config(), images(), out=tmp_path)
-
-
-def test_a_file_is_no_folder(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(ValueError, match="file"):
-        train(config(), images(), out=tmp_path / "file")
+# A folder that will not do.
 
 
 def test_checkpoints_cannot_be_written_every_minus_one_steps(tmp_path):
     with pytest.raises(ValueError, match="checkpoint every must be 0 or more, got -1"):
-        train(config(), images(), out=tmp_path, checkpoint_every=-1)
+        train(config(), images(), checkpoints=tmp_path, checkpoint_every=-1)
 
 
 def test_a_file_with_a_checkpoints_name_is_refused_before_training(tmp_path):
-    wrong = tmp_path / "checkpoints" / "step-00000009"
-    wrong.parent.mkdir()
+    wrong = tmp_path / "step-00000009"
     wrong.write_text("mine")
-    for resume in (False, True):
-        with pytest.raises(ValueError, match=r"step-00000009 is a file, and checkpoints, .* are folders: move it away"):
-            train(config(), images(), out=tmp_path, resume=resume)
+    with pytest.raises(ValueError, match=r"step-00000009 is a file, and checkpoints, .* are folders: move it away"):
+        train(config(), images(), checkpoints=tmp_path, watch=never)
     assert wrong.read_text() == "mine"
     wrong.unlink()
-    assert train(config(), images(), out=tmp_path)["timings"]["steps"] == 15
+    assert train(config(), images(), checkpoints=tmp_path)["timings"]["steps"] == 15
 
 
 def test_a_bad_value_in_the_middle_of_training_is_a_failure_of_the_run(tmp_path, monkeypatch):
     def fail(run):
         raise ValueError("no such thing")
 
-    monkeypatch.setattr(Run, "evaluate", fail)
+    monkeypatch.setattr(Training, "evaluate", fail)
     with pytest.raises(TrainingFailed, match="the run failed after step 3 of 15: no such thing"):
-        train(config(), images(), out=tmp_path)
+        train(config(), images(), checkpoints=tmp_path)
 
 
 def test_a_bad_value_of_whoever_watches_is_their_own(tmp_path):
@@ -204,7 +166,7 @@ def test_a_bad_value_of_whoever_watches_is_their_own(tmp_path):
         raise ValueError("mine")
 
     with pytest.raises(ValueError, match="mine"):
-        train(config(), images(), out=tmp_path, watch=watch)
+        train(config(), images(), checkpoints=tmp_path, watch=watch)
 
 
 # A disk that is full.
@@ -238,32 +200,31 @@ def test_a_full_disk_keeps_the_last_good_checkpoint(place, name, call, error, tm
     with monkeypatch.context() as patch:
         full_from(patch, place, name, call, error)
         with pytest.raises(TrainingFailed) as found:
-            train(config(), images(), out=tmp_path)
-    last = tmp_path / "checkpoints" / "step-00000006"
+            train(config(), images(), checkpoints=tmp_path)
+    last = tmp_path / "step-00000006"
     for words in ("checkpoint of step 9", "No space left on device", f"the last good one is {last}"):
         assert words in str(found.value)
-    assert names(tmp_path / "checkpoints") == ["step-00000003", "step-00000006"]
-    record = train(config(), images(), out=tmp_path, resume=True)
+    assert names(tmp_path) == ["step-00000003", "step-00000006"]
+    record = train(config(), images(), checkpoints=tmp_path)
     assert record["timings"]["steps"] == 9
     assert result(record) == result(train(config(), images()))
 
 
-@pytest.mark.parametrize(
-    ("place", "name", "words"), [(training_module, "write_atomic", "results"), (record_module, "write_json", "record")]
-)
-def test_a_disk_that_is_full_at_the_end_keeps_the_whole_run(place, name, words, tmp_path, monkeypatch):
+def test_a_disk_that_is_full_at_the_end_keeps_the_whole_run(tmp_path, monkeypatch):
+    folders = {"checkpoints": tmp_path / "checkpoints", "keep": tmp_path / "kept"}
     with monkeypatch.context() as patch:
-        full_from(patch, place, name, 1, FULL)
-        with pytest.raises(TrainingFailed, match=rf"{words}.* cannot be written.*No space left"):
-            train(config(), images(), out=tmp_path)
+        full_from(patch, training_module, "write_atomic", 1, FULL)
+        with pytest.raises(TrainingFailed, match=r"results cannot be written.*No space left"):
+            train(config(), images(), **folders)
     assert names(tmp_path / "checkpoints") == ["step-00000012", "step-00000015"]
-    assert train(config(), images(), out=tmp_path, resume=True)["timings"]["steps"] == 0
+    assert train(config(), images(), **folders)["timings"]["steps"] == 0
+    assert names(tmp_path / "kept") == ["ema.safetensors", "live.safetensors", "tape.safetensors"]
 
 
 def test_a_really_full_disk(tmp_path):
     small = tmp_path / "small"
     small.mkdir()
-    probe = Run(config(), images())
+    probe = Training(config(), images())
     size = sum(path.stat().st_size for path in save(probe, tmp_path / "probe").iterdir())
     room = -(-size // 4096) * 4096 * 5 // 2  # for two and a half
     made = subprocess.run(
@@ -273,10 +234,10 @@ def test_a_really_full_disk(tmp_path):
         pytest.skip(f"a small disk cannot be mounted here: {made.stderr.strip()}")
     try:
         with pytest.raises(TrainingFailed, match=r"checkpoint of step 9 cannot be written.*step-00000006"):
-            train(config(), images(), out=small)
-        assert names(small / "checkpoints") == ["step-00000003", "step-00000006"]
-        again = Run(config(), images())
-        assert load(again, small / "checkpoints")
+            train(config(), images(), checkpoints=small)
+        assert names(small) == ["step-00000003", "step-00000006"]
+        again = Training(config(), images())
+        assert load(again, small)
         assert again.step == 6
     finally:
         subprocess.run(["umount", "--lazy", str(small)], check=True)
@@ -329,7 +290,7 @@ def test_a_named_data_set_with_other_classes_is_refused():
     some = images().train.labels < 7
     few = replace(images().train, images=images().train.images[some], labels=images().train.labels[some])
     with pytest.raises(ValueError, match="cifar10 has 10 classes, but labels has"):
-        train(TrainRun(dataset="cifar10", width=2), Images(few, images().test))
+        train(Run.of(dataset="cifar10", width=2), Images(few, images().test))
 
 
 def test_a_test_set_of_other_classes_is_refused():
@@ -343,13 +304,14 @@ def test_one_small_image_in_a_batch_is_a_sentence_before_training(settings):
     """Twenty images a task in batches of nineteen leave one; at 4×4 it shrinks to a single position."""
     small = Images(*(replace(one, images=one.images[:, :4, :4].copy()) for one in (images().train, images().test)))
     with pytest.raises(ValueError, match=r"a batch of one image of 4×4 leaves BatchNorm a single number.* than 4×4"):
-        Run(config(**settings), small)
-    Run(config(**settings), images())  # at 16×16 sixteen positions are left
+        Training(config(**settings), small)
+    Training(config(**settings), images())  # at 16×16 sixteen positions are left
     with thin_networks(batchnorm=False):
-        Run(config(**settings), small)
+        Training(config(**settings), small)
 
 
-def test_a_file_as_folder_is_said_to_be_none(tmp_path):
+@pytest.mark.parametrize("what", ["checkpoints", "keep"])
+def test_a_file_as_folder_is_said_to_be_none_before_training(what, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ValueError, match=r"file cannot be made for the run's files: File exists"):
-        train(config(), images(), out=tmp_path / "file")
+        train(config(), images(), watch=never, **{what: str(tmp_path / "file")})

@@ -10,8 +10,8 @@ import torch
 from train.tinyruns import ARMS, CLASSES, config, go_to, images, run_to, same, thin_networks, weights
 
 import reprise
-from reprise.train import Images, Run, steps, train
-from reprise.train import run as run_module
+from reprise.train import Images, Training, steps, train
+from reprise.train import state as state_module
 from reprise.train.evaluate import correct_per_class
 
 
@@ -50,10 +50,10 @@ ARMS_OF_A_PAIR = [
 
 @pytest.mark.parametrize("other", ARMS_OF_A_PAIR, ids=str)
 def test_arms_of_one_seed_are_pairs(other):
-    one, two = Run(config(retrieval="rpr", seed=3), images()), Run(config(**{"seed": 3, **other}), images())
+    one, two = Training(config(retrieval="rpr", seed=3), images()), Training(config(**{"seed": 3, **other}), images())
     assert same(dict(one.net.state_dict()), dict(two.net.state_dict()))
     assert torch.equal(one.feed.crops, two.feed.crops)
-    np.testing.assert_array_equal(one.stream.ids, two.stream.ids)
+    np.testing.assert_array_equal(one.plan.stream.ids, two.plan.stream.ids)
     go_to(two)
     for mine, number in zip(fed(one), range(two.steps), strict=True):
         two.feed.seek(number)
@@ -65,7 +65,7 @@ def test_arms_of_one_seed_are_pairs(other):
 
 
 def test_another_seed_is_another_run_altogether():
-    one, two = Run(config(seed=3), images()), Run(config(seed=4), images())
+    one, two = Training(config(seed=3), images()), Training(config(seed=4), images())
     assert one.feed.tape() != two.feed.tape()
     assert (one.feed.tape().written != two.feed.tape().written).any()
     assert not torch.equal(one.feed.crops, two.feed.crops)
@@ -87,9 +87,9 @@ def test_what_returns_was_there_before_the_step(settings):
 
 
 def test_a_step_is_told_what_is_present_and_what_has_been_seen():
-    run = Run(config(), images())
+    run = Training(config(), images())
     seen = set()
-    for number, (step, ids) in enumerate(zip(fed(run), run.stream, strict=True)):
+    for number, (step, ids) in enumerate(zip(fed(run), run.plan.stream, strict=True)):
         labels = images().train.labels[ids]
         seen |= set(labels.tolist())
         assert step.number == number
@@ -102,7 +102,7 @@ def test_a_step_is_told_what_is_present_and_what_has_been_seen():
 
 
 def test_seeking_recalls_what_had_been_seen():
-    run = Run(config(), images())
+    run = Training(config(), images())
     expected = [step.seen for step in fed(run)]
     for number in (7, 0, 14):
         run.feed.seek(number)
@@ -114,7 +114,7 @@ def test_a_live_feed_records_what_it_did():
     tape = run.feed.tape()
     found = reprise.audit.measure(tape)
     assert found.to_dict()["steps"] == run.steps == len(tape)
-    planned = Run(config(learner="er", retrieval="uniform"), images()).feed.tape()
+    planned = Training(config(learner="er", retrieval="uniform"), images()).feed.tape()
     np.testing.assert_array_equal(tape.incoming, planned.incoming)
     np.testing.assert_array_equal(tape.written, planned.written)
     np.testing.assert_array_equal(tape.labels, planned.labels)
@@ -126,7 +126,7 @@ def test_a_live_feed_records_what_it_did():
 
 def test_a_live_feed_scores_candidates_as_they_are_stored():
     asked = []
-    run = Run(config(learner="er", retrieval="mir:12"), images())
+    run = Training(config(learner="er", retrieval="mir:12"), images())
     score = run.feed.score
 
     def spy(step, candidates):
@@ -149,22 +149,24 @@ def test_live_retrieval_of_nothing_is_no_replay():
 
 
 def test_none_draws_nothing():
-    run = Run(config(learner="none", replay=4), images())
+    run = Training(config(learner="none", replay=4), images())
     assert not [step for step in fed(run) if step.replay]
     assert run.feed.tape().replay.size == 0
     assert train(config(learner="none"), images())["tape"] == run.feed.tape().hash
 
 
 def test_joint_sees_every_task_early_and_the_same_examples():
-    joint, usual = Run(config(learner="joint"), images()), Run(config(), images())
-    assert sorted(joint.stream.ids.tolist()) == sorted(usual.stream.ids.tolist())
-    early = {joint.stream.task_of_class[label] for step in fed(joint)[:4] for label in step.incoming.y.tolist()}
+    joint, usual = Training(config(learner="joint"), images()), Training(config(), images())
+    assert sorted(joint.plan.stream.ids.tolist()) == sorted(usual.plan.stream.ids.tolist())
+    early = {joint.plan.stream.task_of_class[label] for step in fed(joint)[:4] for label in step.incoming.y.tolist()}
     assert early == set(range(5))
-    assert {usual.stream.task_of_class[label] for step in fed(usual)[:3] for label in step.incoming.y.tolist()} == {0}
+    assert {
+        usual.plan.stream.task_of_class[label] for step in fed(usual)[:3] for label in step.incoming.y.tolist()
+    } == {0}
     assert [len(step.ids) for step in fed(joint)] == [len(step.ids) for step in fed(usual)]
     assert not [step for step in fed(joint) if step.replay]
-    other = Run(config(learner="joint", seed=1), images())
-    assert other.stream.ids.tolist() != joint.stream.ids.tolist()
+    other = Training(config(learner="joint", seed=1), images())
+    assert other.plan.stream.ids.tolist() != joint.plan.stream.ids.tolist()
 
 
 class Untouchable:
@@ -184,11 +186,11 @@ def test_a_validation_run_holds_out_and_never_touches_the_test_set(monkeypatch):
         asked.update(ids.tolist())
         return correct_per_class(net, pixels, ids, classes, *more)
 
-    monkeypatch.setattr(run_module, "correct_per_class", spy)
+    monkeypatch.setattr(state_module, "correct_per_class", spy)
     settings = config(validation=True)
     record = train(settings, Images(images().train, Untouchable()))
-    run = Run(settings, Images(images().train, Untouchable()))
-    heldout = set(run.stream.heldout.tolist())
+    run = Training(settings, Images(images().train, Untouchable()))
+    heldout = set(run.plan.stream.heldout.tolist())
     assert asked == heldout
     assert len(heldout) == CLASSES
     tape = run.feed.tape()
@@ -196,7 +198,7 @@ def test_a_validation_run_holds_out_and_never_touches_the_test_set(monkeypatch):
     assert record["split"] == "validation"
     assert record["evaluations"]["test_counts"] == [1] * CLASSES
     with pytest.raises(AssertionError, match="test set"):
-        Run(config(), Images(images().train, Untouchable()))
+        Training(config(), Images(images().train, Untouchable()))
 
 
 def test_a_test_run_is_tested_on_the_test_set():
@@ -208,7 +210,7 @@ def test_a_test_run_is_tested_on_the_test_set():
 
 
 def test_the_loop_stops_where_it_is_told_and_goes_on_there():
-    run = Run(config(), images())
+    run = Training(config(), images())
     for trained in steps(run):
         if trained.step == 4:
             break

@@ -9,9 +9,9 @@ import torch.nn.functional as F
 from train.tinyruns import ARMS, CLASSES, config, cut_by_hand, images, run_to, same, thin_networks, weights
 
 from reprise import Memory, nets, plan
-from reprise.train import Run, steps, train
-from reprise.train.augment import plan_augmentation
-from reprise.train.run import make_stream
+from reprise.runs.augmentation import plan_augmentation
+from reprise.runs.plan import make_stream
+from reprise.train import Training, steps, train
 
 
 def pixels(ids, crops):
@@ -89,7 +89,7 @@ def test_a_joint_pass_differs_from_separate_passes_through_batchnorm_alone():
 
 def test_each_step_says_what_it_did():
     with thin_networks():
-        run = Run(config(), images())
+        run = Training(config(), images())
         found = list(steps(run))
     assert [one.step for one in found] == list(range(1, 16))
     assert [one.examples for one in found] == [8, 8, 4] * 5
@@ -100,7 +100,7 @@ def test_each_step_says_what_it_did():
 
 def test_hits_are_those_of_the_network_before_it_learnt_the_batch():
     with thin_networks(batchnorm=False):
-        run = Run(config(learner="none", lr=0.5), images())
+        run = Training(config(learner="none", lr=0.5), images())
         for number in range(run.steps):
             step = run.feed.step(number)
             with torch.no_grad():
@@ -112,13 +112,13 @@ def test_hits_are_those_of_the_network_before_it_learnt_the_batch():
 
 def test_biases_are_noted_before_the_first_step_and_after_every_one():
     with thin_networks():
-        run = Run(config(head="linear"), images())
+        run = Training(config(head="linear"), images())
         rows = [run.net.fc.bias.detach().clone()]
         for _ in steps(run):
             rows.append(run.net.fc.bias.detach().clone())
         assert torch.equal(run.biases, torch.stack(rows))
         assert not torch.equal(rows[0], rows[-1])
-        assert Run(config(head="cosine"), images()).biases is None
+        assert Training(config(head="cosine"), images()).biases is None
         bins = train(config(head="linear"), images())["diagnostics"]["bias_displacement"]
         assert sum(row["episodes"] for row in bins.values()) > 0
         assert train(config(head="cosine"), images())["diagnostics"] == {}
@@ -158,7 +158,7 @@ def test_a_setting_changes_what_is_learnt(settings):
 )
 def test_the_optimiser_is_the_one_asked_for_or_the_learners(settings, kind, defaults):
     with thin_networks():
-        optimizer = Run(config(**settings), images()).optimizer
+        optimizer = Training(config(**settings), images()).optimizer
     assert type(optimizer) is kind
     assert {name: optimizer.defaults[name] for name in defaults} == defaults
 
@@ -166,7 +166,7 @@ def test_the_optimiser_is_the_one_asked_for_or_the_learners(settings, kind, defa
 def test_adam_is_adam():
     """One step by hand: the first step of Adam moves every weight by lr · g / (|g| + ε·√…), decay within g."""
     with thin_networks():
-        run = Run(config(optimizer="adam", lr=0.01, weight_decay=0.1), images())
+        run = Training(config(optimizer="adam", lr=0.01, weight_decay=0.1), images())
         before = [one.detach().clone() for one in run.learner.parameters()]
         next(steps(run))
     for old, one in zip(before, run.learner.parameters(), strict=True):
@@ -185,7 +185,7 @@ def test_both_ways_through_the_network_are_rounded_alike(precision, expected):
     """TF32 is allowed in the backward pass too, where two thirds of the work are; and in no other precision."""
     found = []
     with thin_networks():
-        run = Run(config(precision=precision), images())
+        run = Training(config(precision=precision), images())
     run.net.conv1.register_forward_hook(lambda *_: found.append(torch.backends.cuda.matmul.allow_tf32))
     run.net.conv1.weight.register_hook(lambda _: found.append(torch.backends.cudnn.allow_tf32))
     before = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32

@@ -12,7 +12,7 @@ from torch import nn
 from train.tinyruns import config, go_to, images, thin_networks
 
 from reprise.data import from_arrays
-from reprise.train import Images, Run
+from reprise.train import Images, Training
 from reprise.train.pixels import Pixels
 
 CPU = torch.device("cpu")
@@ -109,7 +109,7 @@ def tensors(root):
 @pytest.mark.parametrize("settings", [{}, {"learner": "none"}, {"learner": "er", "retrieval": "mir:12"}])
 def test_a_run_holds_no_second_copy_of_any_image(settings):
     with thin_networks():
-        run = Run(config(**settings), images())
+        run = Training(config(**settings), images())
     go_to(run, 9)
     reached = tensors(run)
     assert any(one.dtype == torch.float32 and one.ndim == 4 for one in reached)  # the search does find the weights
@@ -126,7 +126,7 @@ def test_a_run_over_mapped_images_is_the_same_run(tmp_path):
     losses = []
     for train in (images().train, mapped):
         with thin_networks():
-            run = Run(config(), Images(train, images().test))
+            run = Training(config(), Images(train, images().test))
         go_to(run, 5)
         losses.append(run.losses[:5].tolist())
     assert losses[0] == losses[1]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-
 import numpy as np
 import pytest
 import torch
@@ -11,6 +9,8 @@ from train.tinyruns import CLASSES, config, images, run_to, thin_networks
 
 from reprise.core import registry
 from reprise.core.registry import register
+from reprise.fleet import grouping
+from reprise.fleet.grouping import capturable
 from reprise.learners import Learner
 from reprise.learners.er import ER
 from reprise.train.pixels import Pixels
@@ -61,7 +61,7 @@ def by_hand(run, net):
         label: np.mean([row for number, row in stored.items() if train.labels[number] == label], axis=0)
         for label in {int(train.labels[number]) for number in stored}
     }
-    seen = set(train.labels[run.stream.ids[: run.stream.offsets[run.step]]].tolist())
+    seen = set(train.labels[run.plan.stream.ids[: run.plan.stream.offsets[run.step]]].tolist())
     right = [0] * CLASSES
     for number, label in enumerate(test.labels.tolist()):
         if label in seen:
@@ -91,11 +91,10 @@ def test_training_does_not_know_how_it_is_tested():
 
 
 def test_a_lane_leaves_it_to_the_plain_loop(monkeypatch):
-    fleet_module = importlib.import_module("reprise.fleet.fleet")
-    monkeypatch.setattr(fleet_module, "find_spec", lambda name: object())
+    monkeypatch.setattr(grouping, "find_spec", lambda name: object())
     assert NearestMean.capturable
-    assert fleet_module.capturable(config(learner="er"))
-    assert not fleet_module.capturable(config(learner="nearest-mean"))
+    assert capturable(config(learner="er"))
+    assert not capturable(config(learner="nearest-mean"))
 
 
 def test_the_usual_predictor_is_the_network_itself():

@@ -15,10 +15,10 @@ import pytest
 import safetensors.torch
 import torch
 import torch.distributed as dist
-from train.tinyruns import BRISK, config, images, other_pixels, result, run_to, same, thin_networks, weights
+from train.tinyruns import BRISK, CLASSES, config, images, other_pixels, result, run_to, same, thin_networks, weights
 
 from reprise.learners import LEARNERS
-from reprise.train import Run, TrainingFailed, make_record, ranks, train
+from reprise.train import Training, TrainingFailed, make_record, ranks, train
 from reprise.train.ranks import Ranks, leave
 
 WORLD = 2
@@ -64,26 +64,32 @@ def worker(rank, folder):
     with thin_networks():
         run = run_to(config(**PACE))
         keep(run, folder / f"batchnorm-{rank}")
-        train(config(**PACE), images(), out=folder / "whole", checkpoint_every=2)
+        whole = train(config(**PACE), images(), **folders(folder / "whole"), checkpoint_every=2)
         try:
-            train(config(**PACE), images(), out=folder / "broken", checkpoint_every=2, watch=partial(stop, 7))
+            train(config(**PACE), images(), **folders(folder / "broken"), checkpoint_every=2, watch=partial(stop, 7))
         except Stopped:
             dist.barrier()
-        record = train(config(**PACE), images(), out=folder / "broken", resume=True)
+        broken = train(config(**PACE), images(), **folders(folder / "broken"))
         refusals = {
-            name: said(lambda n=name: Run(config(learner=n, hyper=BRISK.get(n, {})), images())) for name in ALONE
+            name: said(lambda n=name: Training(config(learner=n, hyper=BRISK.get(n, {})), images())) for name in ALONE
         }
-        refusals["mir"] = said(lambda: Run(config(learner="er", retrieval="mir:12"), images()))
-        refusals["images"] = said(lambda: Run(config(), other_pixels() if rank else images()))
+        refusals["mir"] = said(lambda: Training(config(learner="er", retrieval="mir:12"), images()))
+        refusals["images"] = said(lambda: Training(config(), other_pixels() if rank else images()))
         refusals["diverged"] = said(lambda: train(config(), images(), watch=spoil))
-    (folder / f"said-{rank}.json").write_text(json.dumps({**refusals, "steps": record["timings"]["steps"]}))
+    (folder / f"said-{rank}.json").write_text(json.dumps(refusals))
+    for name, record in (("whole", whole), ("broken", broken)):
+        (folder / f"{name}-{rank}.json").write_text(json.dumps(record))
     leave()
+
+
+def folders(out):
+    return {"checkpoints": out / "checkpoints", "keep": out / "kept"}
 
 
 def keep(run, path):
     found = {**weights(run), "losses": run.losses, "hits": run.hits}
     safetensors.torch.save_file(found, f"{path}.safetensors")
-    Path(f"{path}.json").write_text(json.dumps(result(make_record(run, {}))))
+    Path(f"{path}.json").write_text(json.dumps(result(make_record(run.result({})))))
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +131,7 @@ def record(folder, case, rank):
 @pytest.mark.parametrize("case", CASES)
 def test_two_processes_learn_what_one_learns(case, folder):
     with thin_networks(batchnorm=False):
-        begun = weights(Run(config(**CASES[case], **PACE), images()))
+        begun = weights(Training(config(**CASES[case], **PACE), images()))
         run = run_to(config(**CASES[case], **PACE))
     alone = {**weights(run), "losses": run.losses, "hits": run.hits}
     for rank in range(WORLD):
@@ -135,7 +141,7 @@ def test_two_processes_learn_what_one_learns(case, folder):
             torch.testing.assert_close(shared[name], value, rtol=1e-5, atol=1e-5 * float(value.abs().max()), msg=name)
     for name in ("live.net.conv1.weight", "live.net.fc.bias"):
         assert (alone[name] - begun[name]).abs().max() > 1e-2, "it has learnt something"
-    mine = result(make_record(run, {}))
+    mine = result(make_record(run.result({})))
     theirs = record(folder, case, 0)
     assert theirs["tape"] == mine["tape"]
     assert theirs["evaluations"] == mine["evaluations"]
@@ -162,14 +168,15 @@ def test_batchnorm_sees_parts_and_the_difference_is_no_more_than_that(folder):
 
 def test_the_kept_weights_are_those_that_were_tested(folder):
     """Both processes test with the first one's BatchNorm statistics, which are the ones in the files."""
-    found = json.loads((folder / "whole" / "record.json").read_text())
+    found = record(folder, "whole", 0)
     assert found["provenance"]["processes"] == WORLD
     assert result(found) == record(folder, "batchnorm", 0)
     with thin_networks():
-        run = Run(config(**PACE), images())
+        run = Training(config(**PACE), images())
     for name, net in (("live", run.net), ("ema", run.readout.net)):
-        net.load_state_dict(safetensors.torch.load_file(folder / "whole" / f"{name}.safetensors"))
+        net.load_state_dict(safetensors.torch.load_file(folder / "whole" / "kept" / f"{name}.safetensors"))
     run.step = run.steps
+    run.correct = {name: [np.zeros(CLASSES, np.int64)] * (len(run.due) - 1) for name in run.correct}  # the last is left
     run.evaluate()
     counts = np.array(found["evaluations"]["test_counts"])
     for name in ("live", "ema"):
@@ -177,11 +184,13 @@ def test_the_kept_weights_are_those_that_were_tested(folder):
 
 
 def test_two_processes_resume_as_one(folder):
-    whole, broken = (json.loads((folder / name / "record.json").read_text()) for name in ("whole", "broken"))
-    assert json.loads((folder / "said-0.json").read_text())["steps"] == 9
-    assert result(broken) == result(whole)
+    for rank in range(WORLD):
+        whole, broken = (record(folder, name, rank) for name in ("whole", "broken"))
+        assert (whole["timings"]["steps"], broken["timings"]["steps"]) == (15, 9)
+        assert result(broken) == result(whole)
     for name in ("live.safetensors", "ema.safetensors", "tape.safetensors"):
-        assert (folder / "whole" / name).read_bytes() == (folder / "broken" / name).read_bytes()
+        whole, broken = (folder / one / "kept" / name for one in ("whole", "broken"))
+        assert whole.read_bytes() == broken.read_bytes()
 
 
 @pytest.mark.parametrize("rank", range(WORLD))

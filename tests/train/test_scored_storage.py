@@ -11,7 +11,7 @@ from train.tinyruns import config, go_to, images, result, run_to, same, thin_net
 from reprise.core import registry
 from reprise.core.registry import register
 from reprise.memory import Fifo
-from reprise.train import Run, train
+from reprise.train import Training, train
 from reprise.train.feed import LiveFeed
 
 TOLD: list[tuple[list[int] | None, np.ndarray]] = []
@@ -54,8 +54,8 @@ def _registered(monkeypatch):
 def test_a_live_run_is_the_planned_one_if_the_storage_decides_alike(learner):
     live, planned = (run_to(config(learner=learner, storage=name)) for name in ("ToldFeatures", "fifo"))
     assert isinstance(live.feed, LiveFeed)
-    assert live.config.scored
-    assert not planned.config.scored
+    assert live.run.scored
+    assert not planned.run.scored
     for name in ("incoming", "replay", "slots", "written"):
         assert np.array_equal(getattr(live.feed.tape(), name), getattr(planned.feed.tape(), name))
     assert same(weights(live), weights(planned))
@@ -63,7 +63,7 @@ def test_a_live_run_is_the_planned_one_if_the_storage_decides_alike(learner):
 
 @pytest.mark.parametrize(("storage", "head"), [("ToldFeatures", "cosine"), ("ToldGradients", "linear")])
 def test_it_is_told_what_a_look_at_each_image_tells(storage, head):
-    run = Run(config(storage=storage, head=head), images())
+    run = Training(config(storage=storage, head=head), images())
     go_to(run, 4)
     TOLD.clear()
     held = run.feed.holder.copy()
@@ -100,8 +100,8 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_record(tmp_path):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        train(settings, images(), out=tmp_path, watch=stop)
-    assert result(train(settings, images(), out=tmp_path, resume=True)) == result(whole)
+        train(settings, images(), checkpoints=tmp_path, watch=stop)
+    assert result(train(settings, images(), checkpoints=tmp_path)) == result(whole)
 
 
 def test_a_run_can_tell_of_some_things_only():

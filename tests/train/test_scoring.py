@@ -16,6 +16,7 @@ from reprise.learners import Batch, Learner, LearnerContext, Step, make_learner
 from reprise.learners.losses import open_classes
 from reprise.learners.ocm import OCM
 from reprise.nets import build
+from reprise.runs.settings import SCORING, VIRTUAL_LOSSES
 from reprise.train import scoring
 from reprise.train.scoring import interference
 
@@ -69,8 +70,8 @@ def literal(learner: Learner, candidates: Batch, loss: str, mode: str) -> torch.
     return torch.tensor(scores, dtype=torch.float32)
 
 
-@pytest.mark.parametrize("loss", scoring.VIRTUAL_LOSSES)
-@pytest.mark.parametrize("mode", scoring.MODES)
+@pytest.mark.parametrize("loss", VIRTUAL_LOSSES)
+@pytest.mark.parametrize("mode", SCORING)
 def test_score_is_that_of_a_copied_network_and_a_real_step(loss: str, mode: str) -> None:
     learner = trained()
     score = interference(learner, STEP, CANDIDATES, lr=LR, loss=loss, mode=mode)
@@ -83,8 +84,8 @@ def test_virtual_losses_and_modes_differ() -> None:
     learner = trained()
     scores = [
         interference(learner, STEP, CANDIDATES, lr=LR, loss=loss, mode=mode)
-        for loss in scoring.VIRTUAL_LOSSES
-        for mode in scoring.MODES
+        for loss in VIRTUAL_LOSSES
+        for mode in SCORING
     ]
     for number, one in enumerate(scores):
         assert all((one - other).abs().max() > 1e-3 for other in scores[:number])
@@ -92,12 +93,12 @@ def test_virtual_losses_and_modes_differ() -> None:
 
 def test_own_loss_of_a_learner_without_a_mask_is_the_plain_one() -> None:
     learner = trained("er")
-    plain, own = (interference(learner, STEP, CANDIDATES, lr=LR, loss=loss) for loss in scoring.VIRTUAL_LOSSES)
+    plain, own = (interference(learner, STEP, CANDIDATES, lr=LR, loss=loss) for loss in VIRTUAL_LOSSES)
     torch.testing.assert_close(plain, own, rtol=0, atol=1e-7)
 
 
-@pytest.mark.parametrize("loss", scoring.VIRTUAL_LOSSES)
-@pytest.mark.parametrize("mode", scoring.MODES)
+@pytest.mark.parametrize("loss", VIRTUAL_LOSSES)
+@pytest.mark.parametrize("mode", SCORING)
 @pytest.mark.parametrize("name", ["er-ace", "ocm"])
 def test_nothing_of_the_learner_moves(name: str, mode: str, loss: str) -> None:
     if name == "ocm":
@@ -136,12 +137,12 @@ def test_mode_is_restored_when_scoring_fails() -> None:
 def test_evaluation_mode_scores_each_alone_and_training_mode_the_pool_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
     learner = trained()
     part = dataclasses.replace(CANDIDATES, x=CANDIDATES.x[:4], y=CANDIDATES.y[:4])
-    whole = {mode: interference(learner, STEP, CANDIDATES, lr=LR, mode=mode) for mode in scoring.MODES}
-    fewer = {mode: interference(learner, STEP, part, lr=LR, mode=mode) for mode in scoring.MODES}
+    whole = {mode: interference(learner, STEP, CANDIDATES, lr=LR, mode=mode) for mode in SCORING}
+    fewer = {mode: interference(learner, STEP, part, lr=LR, mode=mode) for mode in SCORING}
     torch.testing.assert_close(fewer["eval"], whole["eval"][:4], rtol=0, atol=1e-6)
     assert (fewer["train"] - whole["train"][:4]).abs().max() > 1e-3
     monkeypatch.setattr(scoring, "CHUNK", 3)
-    for mode in scoring.MODES:
+    for mode in SCORING:
         again = interference(learner, STEP, CANDIDATES, lr=LR, mode=mode)
         torch.testing.assert_close(again, whole[mode], rtol=0, atol=1e-6)
 

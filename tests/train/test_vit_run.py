@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from reprise.data import from_arrays
-from reprise.train import Images, TrainRun, train
+from reprise.train import Images, Run, train
 
 pytestmark = pytest.mark.skipif(find_spec("timm") is None, reason="timm is not installed: make vit runs this with it")
 
@@ -19,7 +19,7 @@ def test_a_transformer_trains_and_resumes(learner: str, tmp_path) -> None:
     labels = np.repeat(np.arange(4), 8)
     pixels = random.integers(0, 256, (32, 160, 160, 3), dtype=np.uint8)
     images = Images(from_arrays(pixels, labels), from_arrays(pixels[::4], labels[::4], split="test"))
-    config = TrainRun("tiny", backbone="test_vit", learner=learner, tasks=2, batch=8, buffer=8, replay=4)
+    config = Run.of(dataset="tiny", backbone="test_vit", learner=learner, tasks=2, batch=8, buffer=8, replay=4)
     whole = train(config, images)
 
     class Stop(Exception):
@@ -30,8 +30,8 @@ def test_a_transformer_trains_and_resumes(learner: str, tmp_path) -> None:
             raise Stop
 
     with pytest.raises(Stop):
-        train(config, images, out=tmp_path, checkpoint_every=1, watch=stop)
-    again = train(config, images, out=tmp_path, resume=True)
+        train(config, images, checkpoints=tmp_path, checkpoint_every=1, watch=stop)
+    again = train(config, images, checkpoints=tmp_path)
     assert again["timings"]["steps"] in (1, 2)  # it did not begin anew
     for record in (whole, again):
         for apart in ("provenance", "timings", "checksum"):

@@ -18,8 +18,8 @@ from reprise.core.rng import Random
 from reprise.data import from_arrays
 from reprise.learners import LEARNERS
 from reprise.nets.build import fill
-from reprise.train import Images, Run, TrainRun, steps
-from reprise.train.augment import PAD
+from reprise.runs.augmentation import PAD
+from reprise.train import Images, Run, Training, steps
 
 CLASSES, EACH, SIDE = 10, 10, 16
 
@@ -51,10 +51,10 @@ def images(each: int = EACH) -> Images:
     return Images(train, from_arrays(pixels, labels, name="tiny", split=split, mean=train.mean, std=train.std))
 
 
-def config(**settings: Any) -> TrainRun:
+def config(**settings: Any) -> Run:
     """A run of five tasks of two classes; each task brings batches of 8, 8 and 4."""
     usual: dict[str, Any] = {"dataset": "tiny", "tasks": 5, "batch": 8, "buffer": 20, "replay": 4, "width": 2}
-    return TrainRun(**{**usual, **settings})
+    return Run.of(**{**usual, **settings})
 
 
 def other_pixels(given: Images | None = None, part: str = "train") -> Images:
@@ -65,19 +65,19 @@ def other_pixels(given: Images | None = None, part: str = "train") -> Images:
     return replace(given, **{part: replace(getattr(given, part), images=changed)})
 
 
-def identity(run: TrainRun, given: Images | None = None) -> str:
+def identity(run: Run, given: Images | None = None) -> str:
     """The name of the run's record."""
     return run.identity((given or images()).fingerprints(run))
 
 
-def run_to(settings: TrainRun, stop: int | None = None, given: Images | None = None) -> Run:
+def run_to(settings: Run, stop: int | None = None, given: Images | None = None) -> Training:
     """The run after `stop` steps, or ended."""
-    run = Run(settings, given or images())
+    run = Training(settings, given or images())
     go_to(run, stop)
     return run
 
 
-def go_to(run: Run, stop: int | None = None) -> None:
+def go_to(run: Training, stop: int | None = None) -> None:
     """Take the run on to step `stop`, or to its end."""
     if stop is not None and run.step >= stop:
         return
@@ -86,7 +86,7 @@ def go_to(run: Run, stop: int | None = None) -> None:
             return
 
 
-def weights(run: Run) -> dict[str, Tensor]:
+def weights(run: Training) -> dict[str, Tensor]:
     """All that the run has learnt, and both read-outs."""
     both = {"live": run.learner, "ema": run.readout.net}
     return {f"{name}.{key}": value.clone() for name, net in both.items() for key, value in net.state_dict().items()}

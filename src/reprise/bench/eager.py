@@ -18,8 +18,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from reprise import nets
-from reprise.train.augment import PAD
-from reprise.train.run import Images
+from reprise.runs.augmentation import PAD
+from reprise.runs.images import Images
 
 SEEN = 4
 """How many times its capacity the memory has seen at the start."""

@@ -36,13 +36,14 @@ class Lanes:
         from reprise.fleet.driver import RUNS_PER_LANE
         from reprise.fleet.engine.flat_state import initial_row
         from reprise.fleet.engine.lane import Lane
-        from reprise.fleet.planned import make_plan
+        from reprise.fleet.lane_plan import make_lane_plan
+        from reprise.runs.plan import Labels
 
         self.size, self.device = size, device
         self.config = config(size, precision)
         self.pixels = Pixels(images.train, device)
-        self.planned = make_plan(self.config, images.train.labels)
-        self.longest = len(self.planned.stream)
+        self.planned = make_lane_plan(self.config, Labels.of(images, self.config))
+        self.longest = self.planned.plan.steps
         self.weights = initial_row(nets.build("resnet18", classes=size.classes, width=size.width, seed=0))
         self.kind, self.runs_per_lane = Lane, RUNS_PER_LANE
         self.made: dict[int, list[Lane]] = {}

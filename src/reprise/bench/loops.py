@@ -14,8 +14,9 @@ from reprise.bench.eager import Eager
 from reprise.bench.results import Timing
 from reprise.core.rng import Random
 from reprise.data import ImageSet
-from reprise.fleet import fleet
-from reprise.train import Images, Run, TrainRun, steps
+from reprise.execute import Job, Processes
+from reprise.execute.one import ImageSource
+from reprise.train import Images, Run, Training, steps
 
 
 @dataclass(frozen=True)
@@ -51,9 +52,17 @@ def noise(size: Size) -> Images:
     return Images(train, ImageSet(pixels[few], labels[few], names, "noise", middle, spread, "test"))
 
 
-def config(size: Size, precision: str, seed: int = 0) -> TrainRun:
+def config(size: Size, precision: str, seed: int = 0) -> Run:
     """The run that is timed: all images as one task, so that no test falls among the steps."""
-    return TrainRun("noise", tasks=1, width=size.width, precision=precision, seed=seed, augment="crop+flip")
+    return Run.of(
+        dataset="noise",
+        tasks=1,
+        width=size.width,
+        precision=precision,
+        seed=seed,
+        augment="crop+flip",
+        learner="er-ace",
+    )
 
 
 def faithful(images: Images, size: Size, device: torch.device) -> Timing:
@@ -63,13 +72,14 @@ def faithful(images: Images, size: Size, device: torch.device) -> Timing:
 
 def plain(images: Images, size: Size, device: torch.device, precision: str) -> Timing:
     """`reprise.train.steps`, which trains one run."""
-    return _timed(partial(next, steps(Run(config(size, precision), images, device))), size, device)
+    return _timed(partial(next, steps(Training(config(size, precision), images, device))), size, device)
 
 
 def on_processes(images: Images, size: Size, jobs: int) -> Timing:
-    """`reprise.fleet` on a CPU: what its processes do together, each timed by itself from first to last step."""
+    """`reprise.execute.Processes`: what its processes do together, each timed by itself from first to last step."""
     rate, done = 0.0, 0
-    for outcome in fleet([config(size, "fp32", seed) for seed in range(jobs)], images, jobs=jobs):
+    runs = [config(size, "fp32", seed) for seed in range(jobs)]
+    for outcome in Processes(jobs, ImageSource(images)).execute(runs, lambda _: Job(), lambda _: None):
         if outcome.record is None:
             raise outcome.error or RuntimeError(f"{outcome.name} has neither record nor error")
         count = int(outcome.record["stream"]["steps"])

@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from reprise import __version__
 from reprise.cli.errors import RunFailed, Terminated, WrongRequest
 from reprise.core.extras import NotInstalled
+from reprise.core.plugins import load_modules
 
 __all__ = ["RunFailed", "WrongRequest", "main"]
 

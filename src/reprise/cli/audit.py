@@ -6,31 +6,34 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from importlib.util import find_spec
-from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import arg
 
-from reprise.cli.errors import WrongRequest, request, work
+from reprise.cli.errors import RunFailed, WrongRequest, request, work
+from reprise.cli.options import combinations, declared, given_settings, read_seeds, read_values, run_options
 from reprise.cli.output import check_output, write_output
-from reprise.cli.progress import progress_bar
+from reprise.cli.progress import progress_bar, say
 from reprise.core.extras import not_installed
 
 if TYPE_CHECKING:
-    from reprise.lab.audits import AuditRun
+    from reprise.core.files import Record
     from reprise.report import Summary
+    from reprise.runs import Run
 
-T = TypeVar("T")
 ENDINGS = (".png", ".svg", ".html")
 MOST_PICTURES = 48  # rows of the table in one picture
 
 
-@dataclass(frozen=True)
-class Audit:
+_HIDDEN = ("imbalance", "virtual_loss", "scoring")  # the stream's name says the first; nothing is scored here
+_Settings: Any = run_options("AuditOptions", ["memory", "stream"], leave_out=[*_HIDDEN, "retrieval"])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Audit(_Settings):  # type: ignore[misc]
     """Plan replay sequences from labels alone and audit them: how long classes wait, and which return together.
 
     Lists are separated by commas; every combination is audited.
@@ -53,18 +56,12 @@ class Audit:
     retrieval: Annotated[str, arg(metavar="SPECS")] = "uniform,iid,fixed,rpr"
     """Retrievals: uniform, iid, fixed, rpr, reused:K, hybrid:S, window:W, deadline:S, frozen-pass, frozen-iid; a
     schedule may end in +pass."""
-    storage: Annotated[str, arg(metavar="SPECS")] = "reservoir"
-    """Storages: reservoir, brs, cbrs, fifo."""
-    buffer: Annotated[str | None, arg(metavar="SIZES", help_behavior_hint="(default: 5120, or 50 of each class)")] = (
-        None
-    )
-    """Examples that the memory holds."""
-    replay: Annotated[int, arg(metavar="B")] = 8
-    """Examples replayed a step."""
-    seeds: Annotated[int, arg(metavar="N")] = 1
-    """Runs of each combination; figures are means over them."""
+    seeds: Annotated[str, arg(metavar="N|RANGES")] = "1"
+    """Runs of each combination: how many, or which, as 0-9 or 0,2,5-7; figures are means over them."""
     first_seed: Annotated[int, arg(metavar="SEED")] = 0
     """The first of the seeds, which count up from there."""
+    out: Annotated[Path | None, arg(metavar="DIR", constructor=Path, help_behavior_hint="")] = None
+    """The store: folder for the records; what is there is not audited again."""
     jobs: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: all cores)")] = None
     """Runs at a time."""
     json: Annotated[str | None, arg(metavar="FILE", help_behavior_hint="")] = None
@@ -74,12 +71,21 @@ class Audit:
 
     def run(self) -> int:
         runs = self.runs()
-        self._check_outputs(len(runs) // self.seeds)
-        from reprise.lab.audits import audit_all
+        self._check_outputs(len({run.replace(seed=0) for run in runs}))
+        from reprise.execute import choose
+        from reprise.lab.campaign import campaign
         from reprise.report import summarise
+        from reprise.runs.store import Store
 
+        store = None if self.out is None else Store(self.out)
+        found: dict[Run, Record] = {}
         with progress_bar(len(runs), "Auditing") as progress, work():
-            rows = summarise(runs, audit_all(runs, jobs=self.jobs, progress=progress))
+            ended = campaign(runs, choose(runs, jobs=self.jobs), store, watch=lambda now: progress(now.done), warn=say)
+            for outcome in ended:
+                if outcome.record is None:
+                    raise outcome.error or RunFailed(f"{outcome.name} gave no record")
+                found[outcome.run] = outcome.record
+            rows = summarise([found[run] for run in runs])
         if self.json is not None:
             text = json.dumps([row.to_dict() for row in rows], indent=2, allow_nan=False) + "\n"
             if self.json == "-":
@@ -94,37 +100,33 @@ class Audit:
             self._print(rows)
         return 0
 
-    def runs(self) -> list[AuditRun]:
+    def runs(self) -> list[Run]:
         """Every run that was asked for, all checked, seeds innermost."""
         from reprise.core.arguments import as_int
-        from reprise.lab.audits import AuditRun
+        from reprise.runs.settings import MemorySettings
+        from reprise.streams.datasets import parse_name
 
         with request():
-            for option, value in (("--replay", self.replay), ("--seeds", self.seeds), ("--jobs", self.jobs)):
-                if value is not None:
-                    as_int(value, option, 1)
-            as_int(self.first_seed, "--first-seed", 0)
+            if self.jobs is not None:
+                as_int(self.jobs, "--jobs", 1)
+            seeds = [as_int(self.first_seed, "--first-seed", 0) + seed for seed in read_seeds(self.seeds)]
             self._check_form()
-            streams: list[str | None] = [None] if self.stream is None else [*_listed(self.stream, "--stream", str)]
-            buffers: list[int | None] = [None] if self.buffer is None else [*_listed(self.buffer, "--buffer", _size)]
-            storages, retrievals = _listed(self.storage, "--storage", str), _listed(self.retrieval, "--retrieval", str)
-            _check_policies(storages, retrievals)
-            runs = [
-                AuditRun(
-                    retrieval=retrieval,
-                    storage=storage,
-                    stream=stream,
-                    classes=self.classes,
-                    steps=self.steps,
-                    buffer=buffer,
-                    replay=self.replay,
-                    seed=seed,
-                )
-                for stream, storage, buffer, retrieval in product(streams, storages, buffers, retrievals)
-                for seed in range(self.first_seed, self.first_seed + self.seeds)
-            ]
-            self._check_streams(streams)
-            return runs
+            if self.replay is not None:  # with nothing replayed there is nothing to audit
+                read_values(self.replay, "replay", replace(declared(MemorySettings, "replay"), least=1))
+            given = {**given_settings(self), "learner": None}
+            given["retrieval"] = given.pop("retrieval")  # last, so that rows to be compared stand together
+            if self.stream is None:
+                runs = combinations({"classes": self.classes, "steps": self.steps, **given}, seeds)
+            else:
+                names = [name.strip() for name in self.stream.split(",")]
+                if not all(names):
+                    raise ValueError(f"--stream takes names separated by single commas, got {self.stream!r}")
+                runs = []
+                for name in dict.fromkeys(names):
+                    dataset, imbalance = parse_name(name)
+                    runs += combinations({"dataset": dataset, "imbalance": imbalance, **given}, seeds)
+            self._check_streams(runs)
+            return list(dict.fromkeys(runs))
 
     @property
     def command(self) -> str:
@@ -146,13 +148,12 @@ class Audit:
             missing, given = ("--classes", "--steps") if self.classes is None else ("--steps", "--classes")
             raise ValueError(f"{given} goes with {missing}, and {missing} is not given")
 
-    def _check_streams(self, streams: list[str | None]) -> None:
-        from reprise.streams import label_stream
+    def _check_streams(self, runs: list[Run]) -> None:
+        from reprise.runs.plan import make_stream
 
-        for stream in streams:
-            if stream is not None:
-                for seed in {self.first_seed, self.first_seed + self.seeds - 1}:
-                    label_stream(stream, seed=seed)
+        ends = {min(run.seed for run in runs), max(run.seed for run in runs)}
+        for run in {(run.data, run.stream, run.seed): run for run in runs if run.seed in ends}.values():
+            make_stream(run)
 
     def _check_outputs(self, rows: int) -> None:
         if self.json not in (None, "-"):
@@ -200,34 +201,3 @@ class Audit:
                 if path is not None:
                     console.print(Text(f"{what}: {path}"), soft_wrap=True)
         sys.stdout.write(text.get())
-
-
-def _listed(text: str, option: str, read: Callable[[str], T]) -> list[T]:
-    """The items of a comma list, each once."""
-    items = [item.strip() for item in text.split(",")]
-    if not all(items):
-        raise ValueError(f"{option} takes names separated by single commas, got {text!r}")
-    return [read(item) for item in dict.fromkeys(items)]
-
-
-def _size(text: str) -> int:
-    from reprise.core.arguments import as_int
-
-    try:
-        number = int(text)
-    except ValueError:
-        raise ValueError(f"--buffer must be a whole number, got {text!r}") from None
-    return as_int(number, "--buffer", 1)
-
-
-def _check_policies(storages: list[str], retrievals: list[str]) -> None:
-    from reprise.memory import MaximallyInterfered, as_retrieval, as_storage
-
-    for storage in storages:
-        as_storage(storage)
-    for retrieval in retrievals:
-        if isinstance(as_retrieval(retrieval), MaximallyInterfered):
-            raise ValueError(
-                f"{retrieval!r} chooses by a model's losses, so its replay cannot be known before training; "
-                "any other retrieval can be audited"
-            )

@@ -46,9 +46,11 @@ class Bench:
         from rich.console import Console
 
         from reprise.bench import as_tables, measure
-        from reprise.cli.train import device_for
+        from reprise.cli.devices import device_for
 
         device = device_for(self.device)
+        if "," in device:
+            raise WrongRequest(f"--device {device}: one device is measured at a time")
         with work():
             report = measure(device, quick=self.quick, seconds=self.seconds, tell=_say)
         if self.json is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ from reprise.cli.progress import Heartbeat, beating, duration, say
 from reprise.lab.run_group import METRICS
 
 if TYPE_CHECKING:
-    from reprise.train import Run, StepResult
+    from reprise.train import StepResult, Training
 
 EVERY = 0.25  # seconds between two looks at a run: a look waits for the device
 SMOOTHED = 50  # steps whose mean is the loss that is shown
@@ -153,7 +153,7 @@ class Watch:
         self.told = self.tested = 0
         self.accuracy: dict[str, float | None] | None = None
 
-    def __call__(self, run: Run, trained: StepResult) -> None:
+    def __call__(self, run: Training, trained: StepResult) -> None:
         self.told = trained.step
         if self.begun is None:
             self.begun = (trained.step, self.clock())
@@ -161,19 +161,19 @@ class Watch:
             if trained.step > 1:
                 self.screen.say(f"goes on after step {trained.step - 1} of {run.steps}")
         if trained.evaluations is not None:
-            from reprise.train.metrics import final
+            from reprise.runs.metrics import final
 
             self.tested = trained.step
             self.accuracy = {name: final(found) for name, found in trained.evaluations.items()}
         if self.screen.due(trained.step in run.boundaries):
             self.screen.show(self._moment(run, trained.step))
 
-    def _moment(self, run: Run, step: int, *, testing: bool = False) -> Moment:
+    def _moment(self, run: Training, step: int, *, testing: bool = False) -> Moment:
         assert self.begun is not None
         loss = float(run.losses[max(0, step - SMOOTHED) : step].mean())  # waits for the device
         first, start = self.begun
         passed = self.clock() - start
-        ends = run.stream.boundaries
+        ends = run.plan.stream.boundaries
         return Moment(
             step,
             run.steps,
@@ -246,6 +246,21 @@ def results(record: Mapping[str, Any]) -> RenderableType:
         )
     before = f"Prequential accuracy: {per_cent(record['prequential']['accuracy'])}."
     return Group(table, Text(), Text(before), Text(waiting(record["audit"])))
+
+
+def several(records: Sequence[Mapping[str, Any]]) -> RenderableType:
+    """What many runs came to, a line each."""
+    from reprise.audit import longest_wait
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table.add_column("run", no_wrap=True)
+    for name in ("ema %", "live %", "longest wait", "identity"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for record in records:
+        finals = (_figure(record["metrics"][name]["final"], signed=False) for name in ("ema", "live"))
+        waited = longest_wait(record["audit"])
+        table.add_row(record["name"], *finals, NOTHING if waited is None else str(waited), record["identity"][:8])
+    return table
 
 
 def waiting(audit: Mapping[str, Any]) -> str:

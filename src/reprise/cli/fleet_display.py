@@ -19,7 +19,7 @@ from rich.text import Text
 from reprise.cli.progress import Heartbeat, beating, duration, say
 
 if TYPE_CHECKING:
-    from reprise.fleet import Progress
+    from reprise.lab.campaign import Progress
 
 EVERY = 0.25  # seconds between two pictures on a terminal
 APART = 5.0  # seconds that lie between two plain lines, the last apart
@@ -106,7 +106,7 @@ class Estimate:
 
 
 class FleetScreen(ABC):
-    """Where views are shown; to be given to `fleet` as `watch`."""
+    """Where views are shown; to be given to `campaign` as `watch`."""
 
     def __init__(self, steps: int | None = None) -> None:
         self.estimate = Estimate(steps)
@@ -131,9 +131,12 @@ class FleetScreen(ABC):
 class FleetLines(FleetScreen):
     """Plain lines: one for every tenth of the runs, and after a long silence, but never many."""
 
-    def __init__(self, steps: int | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, steps: int | None = None, clock: Callable[[], float] = time.monotonic, *, quiet: bool = False
+    ) -> None:
         super().__init__(steps)
         self.clock = clock
+        self.quiet = quiet
         self.heart = Heartbeat(self._line, self.say, clock)
         self.last = 0.0
         self.tenth = 0
@@ -147,6 +150,8 @@ class FleetLines(FleetScreen):
 
     def due(self, view: View) -> bool:
         self.seen = view, self.clock()
+        if self.quiet:
+            return False
         tenth = 10 * view.done // max(view.total, 1)
         if not view.over and (view.seconds - self.last < APART or tenth == self.tenth):
             return False
@@ -188,8 +193,16 @@ class FleetTerminal(FleetScreen):
 
 
 @contextmanager
+def fleet_lines(steps: int | None = None) -> Iterator[FleetLines]:
+    """Plain lines on standard error, after long silences only: whoever uses it says itself what has ended."""
+    lines = FleetLines(steps, quiet=True)
+    with beating(lines.heart):
+        yield lines
+
+
+@contextmanager
 def fleet_screen(about: str, steps: int | None = None) -> Iterator[FleetScreen]:
-    """A screen on standard error for `fleet(..., watch=screen)`; `steps` are those of all runs, if they are known."""
+    """A screen on standard error for `campaign(..., watch=screen)`; `steps` are those of all runs, if known."""
     console = Console(stderr=True, highlight=False)
     if not sys.stderr.isatty() or console.is_dumb_terminal:
         lines = FleetLines(steps)

@@ -6,7 +6,6 @@ import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from importlib.util import find_spec
 from json import dumps
 from pathlib import Path
@@ -87,7 +86,9 @@ class RunsShow:
         if self.json:
             sys.stdout.write(dumps(record, indent=1, allow_nan=False) + "\n")
         elif self.config:
-            sys.stdout.write(import_module("reprise.runs").to_toml(record["run"]))
+            from reprise.runs.config import to_toml
+
+            sys.stdout.write(to_toml(record["run"]))
         else:
             show(record)
         return 0
@@ -189,7 +190,9 @@ def _records(folder: Path) -> list[Record]:
     """All records of a store; those that cannot be read are named on standard error."""
     if not folder.is_dir():
         raise WrongRequest(f"there is no folder {str(folder)!r}; a store is the folder that runs were made into")
-    found: list[Record] = list(import_module("reprise.runs").Store(folder).records(warn=_warn))
+    from reprise.runs.store import Store
+
+    found: list[Record] = list(Store(folder).records(warn=_warn))
     if not found:
         raise WrongRequest(f"{str(folder)!r} holds no record of a run")
     return found
@@ -212,10 +215,11 @@ def _sorted(records: Sequence[Record], column: str) -> list[Record]:
 
     rows = [flat(record) for record in records]
     if column not in (known := columns(rows)):
-        from difflib import get_close_matches
+        from reprise.core.registry import did_you_mean
 
-        near = get_close_matches(column, known, n=1, cutoff=0.0)[0]
-        raise WrongRequest(f"--sort: there is no column {column!r}, did you mean {near!r}?")
+        near = did_you_mean(column, known)
+        hint = "" if near is None else f", did you mean {near!r}?"
+        raise WrongRequest(f"--sort: there is no column {column!r}{hint}")
     values = {id(record): row for record, row in zip(records, rows, strict=True)}
 
     def order(record: Record) -> tuple[Any, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from itertools import groupby
 from json import dumps
 from operator import itemgetter
@@ -13,16 +14,19 @@ from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import FlagCreatePairsOff, Positional, arg
 
+from reprise.cli.checks import check_data
+from reprise.cli.errors import WrongRequest, request
 from reprise.cli.output import check_output, write_output
 from reprise.cli.progress import progress_bar
-from reprise.lab.campaign import Campaign, StudyFailed
+from reprise.core.extras import not_installed
+from reprise.lab.study_plan import StudyFailed, StudyPlan
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    from reprise.lab.records import Record
+    from reprise.core.files import Record
     from reprise.lab.study import Study
     from reprise.studies.compare import Comparison, Figure
 
@@ -50,8 +54,8 @@ class StudyList:
 
         table = _table("study", "table", runs="right", training="left")
         for study in STUDIES.values():
-            runs = len(Campaign.in_folder(study, Path()).runs)
-            table.add_row(study.name, study.table, str(runs), "needed" if study.needs_training else "none")
+            runs = StudyPlan.of(study).count
+            table.add_row(study.name, study.table, str(runs), "needed" if study.trains else "none")
         Console().print(table)
         return 0
 
@@ -99,13 +103,19 @@ class StudyRun:
     name: Name
     """The study's name; `reprise study list` lists them."""
     out: Folder
-    """Folder for the results, which go into a folder of the study's name there."""
+    """The store: folder for the records, which studies share."""
     small: Flag = False
     """A form for a laptop: another, smaller stream and few seeds. Not comparable with the paper."""
     seeds: Number = None
     """Seeds that figures are means over: 10, or 3 for the small form."""
     error_seeds: Number = None
     """Seeds that the standard deviation is taken from: 40, or 8 for the small form."""
+    data: Annotated[Path | None, arg(metavar="DIR", constructor=Path, help_behavior_hint="")] = None
+    """Folder that holds the data sets, for a study that trains."""
+    device: Annotated[
+        str | None, arg(metavar="cpu|cuda", constructor=str, help_behavior_hint="(default: cuda if there is one)")
+    ] = None
+    """Where to train; several GPUs as cuda:0,cuda:1."""
     jobs: Number = None
     """Processes to work with: all cores unless told. The figures are the same."""
     json: Target = None
@@ -115,19 +125,32 @@ class StudyRun:
         from rich.console import Console
         from rich.text import Text
 
+        from reprise.core.arguments import as_int
+        from reprise.execute import choose
+        from reprise.execute.one import ImageSource
+        from reprise.runs.store import Store
         from reprise.studies import find_study
         from reprise.studies.compare import compare
 
         study = find_study(self.name)
-        campaign = Campaign.in_folder(study, self.out, seeds=self.seeds, error_seeds=self.error_seeds, small=self.small)
+        plan = StudyPlan.of(study, seeds=self.seeds, error_seeds=self.error_seeds, small=self.small)
+        if self.jobs is not None:
+            as_int(self.jobs, "jobs", 1)
         _check(self.json, "--json")
-        with progress_bar(len(campaign.runs), campaign.folder.name) as progress:
-            records = campaign.run(jobs=self.jobs, progress=progress, warn=_warn)
-        comparison = compare(campaign, records)
+        store, device = Store(self.out), _device(study, self.device)
+        images = ImageSource(None, self.data)
+        with request():
+            runs = plan.runs
+            for run in {run.data: run for run in runs if run.trains}.values():
+                check_data(run, self.data)
+        with progress_bar(len(runs), plan.name) as progress:
+            executor = choose(runs, data=self.data, device=device, jobs=self.jobs)
+            records = plan.execute(store, executor, images=images, watch=lambda now: progress(now.done), warn=_warn)
+        comparison = compare(plan, records)
         console = Console(stderr=self.json == "-")
         _print(comparison, console)
         small = " --small" if self.small else ""
-        console.print(Text(f"Records: {campaign.file}", style="dim"), soft_wrap=True)
+        console.print(Text(f"Records: {store.folder / 'records'}", style="dim"), soft_wrap=True)
         console.print(
             Text(f"A page of it: reprise study report {study.name}{small} --out {self.out}", style="dim"),
             soft_wrap=True,
@@ -149,8 +172,10 @@ class StudyReport:
     """Folder that the study was run into."""
     small: Flag = False
     """Report the small form."""
+    data: Annotated[Path | None, arg(metavar="DIR", constructor=Path, help_behavior_hint="")] = None
+    """Folder that holds the data sets, for a study that trained: its runs are known by their images."""
     html: File = None
-    """File for the page; `report.html` beside the records unless told."""
+    """File for the page; in the store under the study's name unless told."""
     markdown: File = None
     """File for the Markdown; beside the page unless told."""
     csv: File = None
@@ -162,14 +187,16 @@ class StudyReport:
         from rich.console import Console
         from rich.text import Text
 
+        from reprise.execute.one import ImageSource
         from reprise.report.study_page import page
         from reprise.report.study_tables import csv_table, markdown
+        from reprise.runs.store import Store
         from reprise.studies import find_study
         from reprise.studies.compare import compare
 
         study = find_study(self.name)
-        campaign, records = Campaign.load(study, self.out, small=self.small)
-        html = self.html or campaign.folder / "report.html"
+        plan, records = StudyPlan.of(study, small=self.small).load(Store(self.out), ImageSource(None, self.data))
+        html = self.html or self.out / f"{plan.name}.html"
         files = {
             "--html": html,
             "--markdown": self.markdown or html.with_suffix(".md"),
@@ -178,7 +205,7 @@ class StudyReport:
         for option, path in files.items():
             check_output(str(path), option)
         _check(self.json, "--json")
-        comparison = compare(campaign, records)
+        comparison = compare(plan, records)
         console = Console(stderr=self.json == "-")
         texts = (page(comparison), markdown(comparison), csv_table(comparison))
         for path, text in zip(files.values(), texts, strict=True):
@@ -189,13 +216,24 @@ class StudyReport:
         return 0
 
 
+def _device(study: Study, asked: str | None) -> str:
+    if not study.trains:
+        return "cpu"
+    from reprise.cli.devices import device_for
+
+    if find_spec("torch") is None:
+        raise WrongRequest(not_installed("training needs torch", "train"))
+    return device_for(asked)
+
+
 def _settings(study: Study) -> Table:
     from reprise.report.study_tables import NOTHING
 
     table = _table("setting", "storage", buffer="right", replay="right", steps="right")
-    for setting in study.settings:
-        steps = NOTHING if setting.steps is None else str(setting.steps)
-        table.add_row(setting.name, setting.storage, str(setting.buffer), str(setting.replay), steps)
+    for cell in study.cells:
+        run = cell.run(study.arms[0], 0)
+        steps = getattr(run.stream, "steps", NOTHING)
+        table.add_row(cell.name, run.memory.storage, str(run.memory.buffer), str(run.memory.replay), str(steps))
     return table
 
 

@@ -26,7 +26,8 @@ class Command(Protocol):
 # Words of a command, the module and class behind it, and what it is for.
 COMMANDS: dict[tuple[str, ...], tuple[str, str, str]] = {
     ("audit",): ("audit", "Audit", "Plan replay sequences from labels alone and audit them."),
-    ("train",): ("train", "Train", "Train a learner under a replay schedule and keep a record of the run."),
+    ("train",): ("train", "Train", "Train learners under replay schedules, one run or many, and keep their records."),
+    ("config",): ("config", "Config", "Print the description of a run, as train --config reads it."),
     ("study", "list"): ("study", "StudyList", "List the studies."),
     ("study", "show"): ("study", "StudyShow", "Show a study and the figures that the paper prints."),
     ("study", "run"): ("study", "StudyRun", "Run a study and put its figures beside the paper's."),

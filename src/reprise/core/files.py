@@ -44,26 +44,47 @@ class FolderBusy(ValueError):
     """Somebody else is at work in a folder."""
 
 
+class Lock:
+    """A file that one process, or one thread of it, holds; others that ask for it are refused.
+
+    It lapses when its holder ends, however that ends; the file is removed when it is released. On a network folder it
+    holds between machines as far as that folder keeps such locks (flock). Where there are none, as on Windows, nothing
+    is held, and nobody is refused.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file: IO[str] | None = None
+        if sys.platform == "win32":
+            return
+        while True:
+            file = _opened(path)
+            try:
+                if _locked(file, path):
+                    self._file = file
+                    return
+            except BaseException:
+                file.close()
+                raise
+            file.close()  # its holder removed it between our two calls: there is another by that name, or none
+
+    def release(self) -> None:
+        """Let others have it."""
+        if self._file is not None:
+            if _is_at(self._file.fileno(), self.path):
+                self.path.unlink(missing_ok=True)
+            self._file.close()
+            self._file = None
+
+
 @contextlib.contextmanager
 def sole_use(folder: Path) -> Iterator[None]:
-    """Within it nobody else has sole use of the folder, neither another process nor another thread of this one.
-
-    What is held is a lock on the file `.lock` there. It lapses when its holder ends, however that ends; the file is
-    removed in the end. On a network folder it holds between machines as far as that folder keeps such locks (flock).
-    Where there are none, as on Windows, nothing is held, and nobody is refused.
-    """
-    if sys.platform == "win32":
+    """Within it nobody else has sole use of the folder: what is held is the lock `.lock` there."""
+    lock = Lock(folder / ".lock")
+    try:
         yield
-        return
-    path = folder / ".lock"
-    with contextlib.ExitStack() as stack:
-        while not _locked(file := stack.enter_context(_opened(path)), folder):
-            stack.close()  # its holder removed it between our two calls: there is another by that name, or none
-        try:
-            yield
-        finally:
-            if _is_at(file.fileno(), path):
-                path.unlink(missing_ok=True)
+    finally:
+        lock.release()
 
 
 def _opened(path: Path) -> IO[str]:
@@ -73,7 +94,7 @@ def _opened(path: Path) -> IO[str]:
         raise ValueError(f"{str(path.parent)!r} cannot be written to: {error.strerror}") from None
 
 
-def _locked(file: IO[str], folder: Path) -> bool:
+def _locked(file: IO[str], path: Path) -> bool:
     """Lock an open file, unless another has taken its place meanwhile."""
     import fcntl
 
@@ -82,10 +103,11 @@ def _locked(file: IO[str], folder: Path) -> bool:
     except BlockingIOError:
         file.seek(0)
         who = file.read().strip() or "another process"
-        raise FolderBusy(f"{who} is at work in {str(folder)!r}: wait until it ends, or name another folder") from None
+        where = str(path.parent)
+        raise FolderBusy(f"{who} is at work in {where!r}: wait until it ends, or name another folder") from None
     except OSError:
         return True  # there is no such lock here
-    if not _is_at(file.fileno(), Path(file.name)):
+    if not _is_at(file.fileno(), path):
         return False
     file.truncate(0)
     file.write(f"process {os.getpid()} on {platform.node()}")

@@ -59,6 +59,7 @@ class Pool(Generic[Item]):
         check_main_guard()
         self._make = make
         self._waiting: deque[Item] = deque()
+        self._source: Iterator[Item] = iter(())  # of tasks that are asked for when a process is free
         self._workers: list[_Worker] = []
         self._leaving: list[_Worker] = []
         self._closing = False
@@ -81,11 +82,30 @@ class Pool(Generic[Item]):
         self._waiting.append(item)
 
     def results(self, items: Iterable[Item], told: Callable[[Any], None] | None = None) -> Iterator[tuple[Item, Any]]:
-        """Have these tasks done, the last ones: each with its result, or the exception in its way, as it ends."""
-        self._waiting.extend(items)
-        self._closing = True
-        while self._waiting or any(worker.busy for worker in self._workers):
-            yield from self.poll(told=told)
+        """Have these tasks done, the last ones: each with its result, or the exception in its way, as it ends.
+
+        A task is asked for when a process is about to be free for it, and not before.
+        """
+        for ended in self.rounds(items, told):
+            yield from ended
+
+    def rounds(
+        self, items: Iterable[Item], told: Callable[[Any], None] | None = None
+    ) -> Iterator[list[tuple[Item, Any]]]:
+        """As `results`, but whenever there is news: what has ended, which may be nothing where only words were told."""
+        self._source = iter(items)
+        while True:
+            self._closing = not self._more()
+            if self._closing and not any(worker.busy for worker in self._workers):
+                return
+            yield self.poll(told=told)
+
+    def _more(self) -> bool:
+        """Whether a task waits; the next one is asked for only now, so that tasks can be decided on late."""
+        if not self._waiting:
+            with contextlib.suppress(StopIteration):
+                self._waiting.append(next(self._source))
+        return bool(self._waiting)
 
     def poll(self, timeout: float | None = None, told: Callable[[Any], None] | None = None) -> list[tuple[Item, Any]]:
         """Tasks that have ended, each with its result or the exception in its way; waits for news, at most so long."""
@@ -123,7 +143,7 @@ class Pool(Generic[Item]):
 
     def _hand_out(self) -> None:
         for worker in [worker for worker in self._workers if worker.begun and not worker.busy]:
-            if self._waiting:
+            if self._more():
                 worker.item, worker.busy = self._waiting.popleft(), True
                 worker.send(worker.item)
             elif self._closing:
@@ -238,6 +258,7 @@ def _work(pipe: Connection, number: int, tied: bool) -> None:
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     _exit_with_parent(tied)
+    multiprocessing.current_process().daemon = False  # or it could have no workers of its own, which end with it
 
     def tell(word: Any) -> None:
         pipe.send((_TOLD, word))

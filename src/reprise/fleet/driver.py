@@ -9,24 +9,24 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from reprise.fleet.planned import Planned
+from reprise.fleet.lane_plan import LanePlan
 from reprise.fleet.plans import Plans
 from reprise.nets import Network
-from reprise.train.config import TrainRun
-from reprise.train.errors import TrainingFailed, diverged
-from reprise.train.metrics import Evaluations
+from reprise.runs.errors import check_losses, weights_diverged
+from reprise.runs.images import Fingerprints, Images
+from reprise.runs.plan import READOUTS, Labels, Tests
+from reprise.runs.result import RunResult, Trained
+from reprise.runs.run import Run
+from reprise.runs.settings import StreamSettings
+from reprise.train.machine import made_by
 from reprise.train.pixels import Pixels
-from reprise.train.record import RunResult
-from reprise.train.run import READOUTS, Fingerprints, Images, check_run, due_steps, make_network
+from reprise.train.state import check_plan, make_network
 
 if TYPE_CHECKING:
     from reprise.fleet.engine.lane import Lane
-    from reprise.fleet.fleet import Outcome
 
 # Streams share hardware queues, eight of them unless told so before the device is first used.
 os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
@@ -35,6 +35,8 @@ RUNS_PER_LANE = 8  # where more are to be had: enough for every kernel to fill a
 _CHUNK = 16  # steps asked for at once
 _AHEAD = 2  # chunks that a lane may be behind the host
 _MOST_LANES = 3
+Ended = tuple[Run, "RunResult | Exception"]
+Begin = Callable[[Run], bool]
 _PLANNERS = 2  # a plan takes a fraction of what its run takes; more processes would only be in the way at the start
 
 
@@ -43,19 +45,22 @@ class ActiveRun:
     """A run in a slot of a lane: how far it is, and the mark behind which it has ended."""
 
     slot: int
-    planned: Planned
+    planned: LanePlan
     began: float
-    due: list[int]
-    tests: list[NDArray[np.int64]]
     done: int = 0
     tested: int = 0
     end: Callable[[], bool] | None = None
     error: Exception | None = None
 
     @property
+    def tests(self) -> Tests:
+        assert self.planned.plan.tests is not None
+        return self.planned.plan.tests
+
+    @property
     def running(self) -> bool:
         """Whether it has steps left to be asked for."""
-        return self.error is None and self.done < len(self.planned.stream)
+        return self.error is None and self.done < self.planned.plan.steps
 
     @property
     def ended(self) -> bool:
@@ -64,7 +69,7 @@ class ActiveRun:
 
     def timings(self) -> dict[str, float]:
         """Seconds to plan the run, and from its first step until now; its steps. The names are the plain loop's."""
-        prepare, train = self.planned.seconds, time.perf_counter() - self.began
+        prepare, train = self.planned.plan.seconds, time.perf_counter() - self.began
         return {"prepare": round(prepare, 3), "train": round(train, 3), "steps": self.done}
 
 
@@ -79,11 +84,11 @@ class LaneQueue:
         for slot in self.free:
             lane.rest(slot)
 
-    def take(self, planned: Planned, weights: Tensor, due: list[int], tests: list[NDArray[np.int64]]) -> None:
+    def take(self, planned: LanePlan, weights: Tensor) -> None:
         """Let a run begin in a free slot."""
         self.lane.begin(self.free[-1], planned, weights)
         slot = self.free.pop()
-        self.active.append(ActiveRun(slot, planned, time.perf_counter(), due, tests))
+        self.active.append(ActiveRun(slot, planned, time.perf_counter()))
 
     @property
     def ready(self) -> bool:
@@ -95,13 +100,13 @@ class LaneQueue:
     def advance(self) -> int:
         """Ask for the next few steps, and for tests where they are due; gives how many run-steps."""
         lane, running = self.lane, [run for run in self.active if run.running]
-        steps = min(_CHUNK, *(run.due[run.tested] - run.done for run in running))
+        steps = min(_CHUNK, *(run.tests.due[run.tested] - run.done for run in running))
         lane.advance(steps)
         for run in running:
             run.done += steps
-            if run.done == run.due[run.tested]:
+            if run.done == run.tests.due[run.tested]:
                 try:
-                    lane.evaluate(run.slot, run.tested, run.tests[run.tested])
+                    lane.evaluate(run.slot, run.tested, run.tests.chosen(run.tested))
                 except Exception as error:  # such as too little memory; one of the device itself will come again
                     run.error = error
                 run.tested += 1
@@ -134,31 +139,40 @@ class Group:
         self.test = self.pixels if images.test is images.train else Pixels(images.test, device)
         self.classes = len(images.train.classes)
 
-    def takes(self, config: TrainRun) -> bool:
+    def takes(self, run: Run) -> bool:
         """Whether lanes can play such runs: images lie on the device, and no real image sees a padded one."""
         if self.pixels.mapped is not None or self.test.mapped is not None:
             return False
         try:
-            net = make_network(config, self.classes)
+            net = make_network(run, self.classes)
         except Exception:
             return False  # the plain loop will say of every run what is wrong
         if net.stackable:
             height, width = self.images.train.images.shape[1:3]
-            images, channels = config.batch + config.replay * config.draws, len(net.get_parameter("conv1.weight"))
+            assert isinstance(run.stream, StreamSettings)
+            images, channels = run.stream.batch + run.memory.replay * run.draws, len(net.get_parameter("conv1.weight"))
             return bool(images * height * width * channels < 2**31)  # beyond it, kernels would count wrong
         return not net.mixes_examples
 
     def train(
-        self, configs: Sequence[TrainRun], lanes: int | None, planners: int | None, tick: Callable[[int], None]
-    ) -> Iterator[Outcome]:
-        """Train every run, `lanes` at once, and give what each leaves as it ends; `tick` is told of steps asked for."""
-        planners = min(planners or _PLANNERS, len(configs))
+        self,
+        runs: Sequence[Run],
+        lanes: int | None,
+        planners: int | None,
+        begin: Begin,
+        tick: Callable[[int], None],
+    ) -> Iterator[Ended]:
+        """Train every run, `lanes` at once, and give what each leaves as it ends; `tick` is told of steps asked for.
+
+        `begin` is asked just before a run is planned, and may say no.
+        """
+        planners = min(planners or _PLANNERS, len(runs))
         ahead = 2 * planners + _MOST_LANES * RUNS_PER_LANE
-        with Plans(configs, self.images.train.labels, self.classes, planners, ahead) as plans:
-            self.data = self.data or self.images.fingerprints(configs[0])  # that of all: they use the same splits
+        with Plans(runs, Labels.of(self.images, runs[0]), planners, ahead, begin) as plans:
+            self.data = self.data or self.images.fingerprints(runs[0])  # that of all: they use the same splits
             try:
-                net = make_network(configs[0], self.classes)
-                made = self._lanes(configs, lanes, net.stackable)
+                net = make_network(runs[0], self.classes)
+                made = self._lanes(runs, lanes, net.stackable)
             except Exception as error:
                 if _out_of_memory(error):
                     raise
@@ -167,38 +181,39 @@ class Group:
 
     def _keep_busy(
         self, plans: Plans, net: Network, queues: list[LaneQueue], tick: Callable[[int], None]
-    ) -> Iterator[Outcome]:
+    ) -> Iterator[Ended]:
         while plans or any(queue.active for queue in queues):
             while plans.ready and any(queue.free for queue in queues):
-                config, prepared = plans.take()
+                run, prepared = plans.take()
                 try:
                     if isinstance(prepared, Exception):
                         raise prepared
                     # Where most slots are free: so that lanes are equally full when few runs are left.
                     emptiest = max(queues, key=lambda queue: len(queue.free))
-                    emptiest.take(*prepared, *self._tests(prepared[0], net))
+                    check_plan(prepared[0].plan, self.images, net)
+                    emptiest.take(*prepared)
                 except Exception as error:
-                    yield config, error, {}
+                    yield run, error
             asked = 0
             for queue in queues:
                 if queue.ready:
                     asked += queue.advance()
-                for run in queue.finished():
-                    timings = run.timings()
+                for one in queue.finished():
                     try:
-                        found = run.error or self.collect(queue.lane, run)
+                        found = one.error or self.collect(queue.lane, one)
                     except Exception as error:
                         found = error
-                    yield run.planned.config, found, timings
+                    yield one.planned.plan.run, found
             if asked:
                 tick(asked)
             else:
                 time.sleep(2e-4)  # the device is busy, and needs nothing from here
 
-    def _lanes(self, configs: Sequence[TrainRun], wanted: int | None, stackable: bool) -> list[Lane]:
+    def _lanes(self, runs: Sequence[Run], wanted: int | None, stackable: bool) -> list[Lane]:
         """Lanes for as many runs as were asked for; or as many as pay, one more making all of them faster."""
-        first, most = configs[0], min(wanted or len(configs), len(configs))
-        longest = len(self.images.train) // first.batch + first.tasks + 1
+        first, most = runs[0], min(wanted or len(runs), len(runs))
+        assert isinstance(first.stream, StreamSettings)
+        longest = len(self.images.train) // first.stream.batch + first.stream.tasks + 1
         runs_per_lane = RUNS_PER_LANE if stackable else 1
         made: list[Lane] = []
         best = 0.0
@@ -227,62 +242,35 @@ class Group:
                     break
         return made
 
-    def _lane(self, config: TrainRun, longest: int, width: int) -> Lane:
+    def _lane(self, run: Run, longest: int, width: int) -> Lane:
         from reprise.fleet.engine.lane import Lane  # needs Triton
 
-        test = self.pixels if config.validation else self.test
-        tests = longest // config.evaluate_every + config.tasks if config.evaluate_every else config.tasks
-        return Lane(config, self.pixels, test, self.classes, longest, tests + 1, width)
+        assert isinstance(run.stream, StreamSettings)
+        assert run.data is not None
+        assert run.evaluation is not None
+        test, every = self.pixels if run.data.validation else self.test, run.evaluation.every
+        tests = longest // every + run.stream.tasks if every else run.stream.tasks
+        return Lane(run, self.pixels, test, self.classes, longest, tests + 1, width)
 
-    def _tests(self, planned: Planned, net: Network) -> tuple[list[int], list[NDArray[np.int64]]]:
-        """When a run is tested, and on which images."""
-        stream, config = planned.stream, planned.config
-        check_run(config, net, self.images, stream, planned.counts[:, 0].tolist(), planned.counts[:, 1:].tolist())
-        due = sorted(due_steps(stream, config.evaluate_every))
-        ids = stream.heldout if config.validation else np.arange(len(self.images.test))
-        labels = (self.images.train if config.validation else self.images.test).labels[ids]
-        return due, [ids[np.isin(labels, stream.labels[stream.ids[: stream.offsets[step]]])] for step in due]
-
-    def collect(self, lane: Lane, run: ActiveRun) -> RunResult | TrainingFailed:
-        """What a run that has ended leaves on its lane, or how it failed."""
-        slot, planned, config = run.slot, run.planned, run.planned.config
-        steps, stream = len(planned.stream), planned.stream
+    def collect(self, lane: Lane, one: ActiveRun) -> RunResult:
+        """What a run that has ended leaves on its lane; an error if it has diverged."""
+        slot, plan = one.slot, one.planned.plan
+        assert plan.run.descent is not None
+        assert plan.tape is not None
+        steps, lr = plan.steps, plan.run.descent.lr
         losses = lane.losses[slot, :steps].cpu().numpy()
-        if not np.isfinite(losses).all():
-            wrong = int(np.flatnonzero(~np.isfinite(losses))[0])
-            return diverged(f"the loss of step {wrong + 1} of {steps} is {losses[wrong]}", config.lr)
+        check_losses(losses, steps, lr)
         if not torch.isfinite(lane.rows[slot]).all():  # of the last step: any other shows in the next one's loss
-            return diverged(f"after step {steps} of {steps} the weights are not finite", config.lr)
-        correct = lane.correct[slot, : len(run.due)].cpu().numpy()
-        arrived = [np.unique(stream.labels[stream.ids[: stream.offsets[step]]]) for step in run.due]
-        seen = np.zeros((len(run.due), self.classes), np.bool_)
-        for row, classes in zip(seen, arrived, strict=True):
-            row[classes] = True
-        tested = self.images.train.labels[stream.heldout] if config.validation else self.images.test.labels
-        evaluations = {
-            name: Evaluations(
-                steps=np.array(run.due, np.int64),
-                boundary=np.isin(run.due, stream.boundaries),
-                correct=correct[:, which],
-                seen=seen,
-                counts=np.bincount(tested, minlength=self.classes),
-                task_of_class=stream.task_of_class,
-                stream_counts=stream.counts,
-            )
-            for which, name in enumerate(READOUTS)
-        }
-        return RunResult(
-            config=config,
-            data=self.data,
-            stream=stream,
-            tape=planned.tape,
-            evaluations=evaluations,
+            raise weights_diverged("the weights are", steps, steps, lr)
+        correct = lane.correct[slot, : len(one.tests.due)].cpu().numpy()
+        trained = Trained(
+            evaluations=plan.evaluations({name: correct[:, which] for which, name in enumerate(READOUTS)}),
             losses=losses,
             hits=lane.hits[slot, :steps].cpu().numpy(),
             biases=None if lane.biases is None else lane.biases[slot, : steps + 1].cpu().numpy(),
-            device=torch.cuda.get_device_name(self.device),
-            audit=planned.audit,
+            made_by=made_by(self.device),
         )
+        return RunResult.of(plan, self.data, plan.tape, one.timings(), trained)
 
 
 def _out_of_memory(error: BaseException | None) -> bool:

@@ -9,15 +9,15 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from functools import partial
 from types import TracebackType
 
-import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 
+from reprise.core.plugins import load_modules, loaded_modules
 from reprise.core.workers import Pool
 from reprise.fleet.engine.flat_state import initial_row
-from reprise.fleet.planned import Planned, make_plan
-from reprise.train.config import TrainRun
-from reprise.train.run import make_network
+from reprise.fleet.lane_plan import LanePlan, make_lane_plan
+from reprise.runs.plan import Labels
+from reprise.runs.run import Run
+from reprise.train.state import make_network
 
 _LOOK_EVERY = 0.05  # seconds until a process that has nothing to do is given a plan to make
 
@@ -26,16 +26,16 @@ class Plans:
     """Runs in their order, each with its plan and the initial weights of its seed, which runs of a seed share."""
 
     def __init__(
-        self, configs: Sequence[TrainRun], labels: NDArray[np.int64], classes: int, planners: int, ahead: int
+        self, runs: Sequence[Run], labels: Labels, planners: int, ahead: int, begin: Callable[[Run], bool]
     ) -> None:
-        self.labels, self.classes, self.ahead = labels, classes, ahead
-        self.waiting = deque(enumerate(configs))
-        self.users = Counter(map(_weights_key, configs))
-        self.plans: deque[tuple[int, TrainRun]] = deque()
-        self.made: dict[int, Planned | Exception] = {}
+        self.labels, self.ahead, self.begin = labels, ahead, begin
+        self.waiting = deque(enumerate(runs))
+        self.users = Counter(map(_weights_key, runs))
+        self.plans: deque[tuple[int, Run]] = deque()
+        self.made: dict[int, LanePlan | Exception] = {}
         self.rows: dict[object, Future[Tensor]] = {}
         self.builder: Executor = ThreadPoolExecutor(1)
-        self.pool: Pool[tuple[int, TrainRun]] = Pool(partial(_planner, labels), planners)
+        self.pool: Pool[tuple[int, Run]] = Pool(partial(_planner, labels, loaded_modules()), planners)
         self._submit()
         # Plans are taken from the processes while lanes are captured, too, so by a thread.
         self.over = threading.Event()
@@ -57,18 +57,21 @@ class Plans:
     def _collect(self) -> None:
         try:
             while not self.over.is_set():
-                self.made.update({place: found for (place, _), found in self.pool.poll(_LOOK_EVERY)})
+                self.made.update({number: found for (number, _), found in self.pool.poll(_LOOK_EVERY)})
         except Exception as error:
             self.wrong = error
 
     def _submit(self) -> None:
         while self.waiting and len(self.plans) < self.ahead:
-            place, config = self.waiting.popleft()
-            self.plans.append((place, config))
-            self.pool.submit((place, config))
-            key = _weights_key(config)
+            number, run = self.waiting.popleft()
+            if not self.begin(run):
+                self.users[_weights_key(run)] -= 1
+                continue
+            self.plans.append((number, run))
+            self.pool.submit((number, run))
+            key = _weights_key(run)
             if key not in self.rows:
-                self.rows[key] = self.builder.submit(_row, config, self.classes)
+                self.rows[key] = self.builder.submit(_row, run, self.labels.classes)
 
     def __bool__(self) -> bool:
         return bool(self.plans or self.waiting)
@@ -80,35 +83,36 @@ class Plans:
             raise self.wrong
         if not self.plans:
             return False
-        place, config = self.plans[0]
-        return place in self.made and self.rows[_weights_key(config)].done()
+        number, run = self.plans[0]
+        return number in self.made and self.rows[_weights_key(run)].done()
 
-    def take(self) -> tuple[TrainRun, tuple[Planned, Tensor] | Exception]:
+    def take(self) -> tuple[Run, tuple[LanePlan, Tensor] | Exception]:
         """The next run, which is ready, with its plan and weights, or with what stands in its way."""
-        place, config = self.plans.popleft()
-        plan = self.made.pop(place)
+        number, run = self.plans.popleft()
+        plan = self.made.pop(number)
         self._submit()
-        key = _weights_key(config)
+        key = _weights_key(run)
         row = self.rows[key]
         self.users[key] -= 1
         if not self.users[key]:
             del self.rows[key]  # of many seeds, they would fill the memory
         try:
             if isinstance(plan, Exception):  # of the run, which will say so again; or its process was lost
-                plan = make_plan(config, self.labels)
-            return config, (plan, row.result())
+                plan = make_lane_plan(run, self.labels)
+            return run, (plan, row.result())
         except Exception as error:
-            return config, error
+            return run, error
 
 
-def _planner(labels: NDArray[np.int64], _: int) -> Callable[[tuple[int, TrainRun], object], Planned]:
+def _planner(labels: Labels, modules: Sequence[str], _: int) -> Callable[[tuple[int, Run], object], LanePlan]:
     """In a process: makes one plan after the other."""
-    return lambda given, _: make_plan(given[1], labels)
+    load_modules(modules)
+    return lambda given, _: make_lane_plan(given[1], labels)
 
 
-def _weights_key(config: TrainRun) -> object:
-    return config.backbone, config.head, config.width, config.seed, config.pretrained
+def _weights_key(run: Run) -> object:
+    return run.network, run.seed
 
 
-def _row(config: TrainRun, classes: int) -> Tensor:
-    return initial_row(make_network(config, classes))
+def _row(run: Run, classes: int) -> Tensor:
+    return initial_row(make_network(run, classes))

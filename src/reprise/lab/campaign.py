@@ -1,176 +1,228 @@
-"""The execution of a study: every run once, each record kept as soon as it is made."""
+"""A campaign: many runs, each made once. What has its record is not made again; each record is kept as it is made."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Sequence
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from pathlib import Path
 
-from reprise.core.arguments import as_int
-from reprise.core.files import read_json, write_json
-from reprise.core.workers import Pool
-from reprise.lab.audits import AuditRun
-from reprise.lab.records import Damaged, Record, check, execute, identity
-from reprise.lab.study import Study
+from reprise.core.files import Record
+from reprise.core.workers import check_main_guard
+from reprise.execute import Executor, Job, RunOutcome, choose
+from reprise.execute.one import ImageSource
+from reprise.runs.images import Images, Root, fingerprints, source
+from reprise.runs.run import Run
+from reprise.runs.store import Claim, Store
 
-_FEW = 8  # runs that are over before other processes have started
-
-
-class StudyFailed(RuntimeError):
-    """A run of a study could not be made."""
+_LOOK_EVERY = 0.2  # seconds between two looks at runs that somebody else makes
 
 
 @dataclass(frozen=True)
-class Campaign:
-    """A study, how many seeds it takes, and the folder its records are in.
+class Progress:
+    """How far a campaign has come."""
 
-    Figures are means over seeds 0 … seeds − 1; their standard deviation is that of seeds 0 … error_seeds − 1.
+    done: int  # runs that have ended, well or badly, those known before included
+    failed: int
+    total: int
+    steps: int  # steps made since the start
+    seconds: float
+
+
+Watch = Callable[[Progress], None]
+
+
+def campaign(
+    runs: Sequence[Run],
+    executor: Executor,
+    store: Store | None = None,
+    *,
+    images: ImageSource | None = None,
+    keep_files: bool = False,
+    checkpoint_every: int = 0,
+    watch: Watch | None = None,
+    warn: Callable[[str], None] | None = None,
+) -> Generator[RunOutcome, None, None]:
+    """Make many runs by an executor and give each as it ends, in no promised order.
+
+    With a store, a run that has its record there is not made again, and what is made is kept as soon as it has ended;
+    so a campaign that was stopped goes on where it stood. A run that another process makes at the same time is waited
+    for, and taken over should that process end before the run does. Unfinished runs go on from their checkpoints. With
+    `keep_files` tapes and weights are kept beside the records. A run that fails is given with its error, and the others
+    go on. Two runs are the same if their descriptions and their images are; `images` tells the latter.
     """
+    check_main_guard()
+    tally = _Tally(len(dict.fromkeys(runs)), watch)
+    work = _Work(executor, store, images or ImageSource(), keep_files, checkpoint_every, warn, tally)
+    try:
+        for outcome in work.outcomes(list(dict.fromkeys(runs))):
+            tally.ended(failed=outcome.error is not None)
+            yield outcome
+    finally:
+        work.end()
 
-    study: Study
-    folder: Path
-    seeds: int = 10
-    error_seeds: int = 40
-    small: bool = False
 
-    def __post_init__(self) -> None:
-        as_int(self.seeds, "seeds", 1)
-        as_int(self.error_seeds, "error seeds", 2)
+class _Tally:
+    """Counts runs and steps, and tells whoever watches."""
 
-    @classmethod
-    def in_folder(
-        cls, study: Study, out: Path, *, seeds: int | None = None, error_seeds: int | None = None, small: bool = False
-    ) -> Campaign:
-        """The campaign of a study under `out`; the small form has fewer seeds, and a folder of its own."""
-        few, many = (3, 8) if small else (10, 40)
-        folder = out / (f"{study.name}-small" if small else study.name)
-        return cls(study, folder, few if seeds is None else seeds, many if error_seeds is None else error_seeds, small)
+    def __init__(self, total: int, watch: Watch | None) -> None:
+        self.total, self.watch = total, watch
+        self.done = self.failed = self.count = 0
+        self.began = time.perf_counter()
 
-    @property
-    def runs(self) -> list[AuditRun]:
-        return self.study.runs(max(self.seeds, self.error_seeds), small=self.small)
+    def steps(self, more: int) -> None:
+        self.count += more
+        self._tell()
 
-    @property
-    def file(self) -> Path:
-        """All records of the finished campaign."""
-        return self.folder / "records.json"
+    def ended(self, *, failed: bool) -> None:
+        self.done += 1
+        self.failed += failed
+        self._tell()
 
-    def record_file(self, run: AuditRun) -> Path:
-        return self.folder / "runs" / f"{identity(run)}.json"
+    def _tell(self) -> None:
+        if self.watch is not None:
+            self.watch(Progress(self.done, self.failed, self.total, self.count, time.perf_counter() - self.began))
 
-    def run(
+
+class _Work:
+    """What is done for a campaign, and what is held meanwhile."""
+
+    def __init__(
         self,
-        *,
-        jobs: int | None = None,
-        progress: Callable[[int], None] | None = None,
-        warn: Callable[[str], None] | None = None,
-    ) -> list[Record]:
-        """Make every run that has no record yet, and return all records in the order of `runs`.
+        executor: Executor,
+        store: Store | None,
+        images: ImageSource,
+        keep_files: bool,
+        checkpoint_every: int,
+        warn: Callable[[str], None] | None,
+        tally: _Tally,
+    ) -> None:
+        self.executor, self.store, self.images = executor, store, images
+        self.keep_files, self.checkpoint_every, self.warn = keep_files, checkpoint_every, warn
+        self.tally = tally
+        self.identities: dict[Run, str] = {}
+        self.claims: dict[Run, Claim] = {}
+        self.elsewhere: list[Run] = []
+        self.found: list[RunOutcome] = []  # records that appeared while others were made
+        self.made = False
 
-        Each record is written as soon as its run is done, so that a killed campaign goes on where it stopped. A
-        damaged record is named to `warn`, and its run is made again. `progress` is called with the number of
-        runs done. If runs fail, the others are still made; then the failure is raised.
-        """
-        jobs = as_int(os.cpu_count() or 1 if jobs is None else jobs, "jobs", 1)
-        self._make_folder()
-        runs = self.runs
-        records = {run: record for run in runs if (record := self._kept(run, warn)) is not None}
-        missing = [run for run in runs if run not in records]
-        failures: list[tuple[AuditRun, Exception]] = []
-        with closing(_make(missing, jobs)) as ended:
-            for run, made in ended:
-                if isinstance(made, Exception):
-                    failures.append((run, made))
-                    continue
-                _keep(self.record_file(run), made)
-                records[run] = made
-                if progress is not None:
-                    progress(len(records))
-        if failures:
-            run, error = failures[0]
-            raise StudyFailed(
-                f"{len(failures)} of {len(runs)} runs of study {self.study.name!r} failed; the first, {run.retrieval} "
-                f"on {run.name} with seed {run.seed}: {error or type(error).__name__}. The others are kept"
-            ) from error
-        found = [records[run] for run in runs]
-        _keep(self.file, {**self._facts(), "records": found})
-        return found
+    def outcomes(self, runs: list[Run]) -> Iterator[RunOutcome]:
+        if self.store is None:
+            with closing(self.executor.execute(runs, lambda _: Job(), self.tally.steps)) as ended:
+                yield from ended
+            return
+        yield from self._identify(runs)
+        missing = []
+        for run in [run for run in runs if run in self.identities]:
+            if (record := self.store.get(self.identities[run], self.warn)) is not None:
+                yield RunOutcome(run, record, known=True)
+            else:
+                missing.append(run)
+        while missing:
+            self.elsewhere = []
+            with closing(self.executor.execute(missing, self._start, self.tally.steps)) as ended:
+                for outcome in ended:
+                    yield self._kept(outcome)
+                    yield from self._newly_found()
+            yield from self._newly_found()
+            missing = yield from self._await()
 
-    @classmethod
-    def load(cls, study: Study, out: Path, *, small: bool = False) -> tuple[Campaign, list[Record]]:
-        """A finished campaign and its records."""
-        empty = cls.in_folder(study, out, small=small)
-        again = f"reprise study run {study.name}{' --small' if small else ''} --out {out}"
-        try:
-            content = read_json(empty.file)
-            if content is not None:
-                return empty._gathered(content)
-        except (Damaged, KeyError, TypeError, ValueError) as damage:
-            raise ValueError(f"{empty.file} is damaged: {damage}; `{again}` gathers it anew") from None
-        raise ValueError(f"there is no {empty.file}, so the study is not finished: `{again}` makes or ends it")
-
-    def _gathered(self, content: object) -> tuple[Campaign, list[Record]]:
-        """The campaign that a file of records is of, and the records."""
-        if not isinstance(content, dict):
-            raise Damaged("it is not a JSON object")
-        campaign = replace(self, seeds=content["seeds"], error_seeds=content["error_seeds"])
-        records = content["records"]
-        due = len(self.study.arms) * len(self.study.small if self.small else self.study.settings)
-        if len(records) != due * max(campaign.seeds, campaign.error_seeds):
-            raise Damaged(f"it has {len(records)} records, not those of every run")
-        return campaign, [check(record, run) for record, run in zip(records, campaign.runs, strict=True)]
-
-    def _facts(self) -> dict[str, object]:
-        return {
-            "study": self.study.name,
-            "small": self.small,
-            "seeds": self.seeds,
-            "error_seeds": self.error_seeds,
-        }
-
-    def _make_folder(self) -> None:
-        try:
-            (self.folder / "runs").mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise ValueError(f"{self.folder} cannot be made for the results: {error.strerror}") from None
-
-    def _kept(self, run: AuditRun, warn: Callable[[str], None] | None) -> Record | None:
-        path = self.record_file(run)
-        try:
-            record = read_json(path)
-            return None if record is None else check(record, run)
-        except Damaged as damage:
-            if warn is not None:
-                warn(f"The record {path} is damaged: {damage}. Its run is made again.")
-            return None
-
-
-def _keep(path: Path, value: object) -> None:
-    try:
-        write_json(path, value)
-    except OSError as error:
-        raise StudyFailed(f"{path} cannot be written: {error.strerror}") from None
-
-
-def _make(runs: Sequence[AuditRun], jobs: int) -> Generator[tuple[AuditRun, Record | Exception], None, None]:
-    """Every run with its record, or with what went wrong, in the order in which they end."""
-    if jobs == 1 or len(runs) <= _FEW:
+    def _identify(self, runs: Sequence[Run]) -> Iterator[RunOutcome]:
+        """Find out by which name each run is known; gives those whose data cannot be read."""
+        known: dict[object, dict[str, str] | Exception] = {}
         for run in runs:
-            yield run, _attempt(run)
-        return
-    with Pool[AuditRun](_executor, min(jobs, len(runs))) as pool:
-        yield from pool.results(runs)
+            key = (run.trains, None if run.data is None else source(run))
+            if key not in known:
+                try:
+                    known[key] = fingerprints(run, self.images(run) if run.trains else None)
+                except Exception as error:
+                    known[key] = error
+            found = known[key]
+            if isinstance(found, Exception):
+                yield RunOutcome(run, None, found)
+            else:
+                self.identities[run] = run.identity(found)
+
+    def _start(self, run: Run) -> Job | None:
+        """Take a run, unless somebody else makes it, or has made it since."""
+        store, identity = self.store, self.identities[run]
+        assert store is not None
+        if (claim := store.claim(identity)) is None:
+            self.elsewhere.append(run)
+            return None
+        if (record := store.get(identity)) is not None:
+            claim.release()
+            self.found.append(RunOutcome(run, record, known=True))
+            return None
+        self.claims[run] = claim
+        keep = store.files(identity) if self.keep_files and run.trains else None
+        return Job(store.unfinished(identity) if run.trains else None, self.checkpoint_every, keep)
+
+    def _kept(self, outcome: RunOutcome) -> RunOutcome:
+        assert self.store is not None
+        record = outcome.record
+        if record is not None and record["identity"] != self.identities[outcome.run]:
+            error = ValueError("its images are not those that the campaign was begun with")
+            outcome = replace(outcome, record=None, error=error)
+        elif record is not None:
+            self.store.put(record)
+            self.made = True
+        self.claims.pop(outcome.run).release()
+        return outcome
+
+    def _newly_found(self) -> Iterator[RunOutcome]:
+        found, self.found = self.found, []
+        yield from found
+
+    def _await(self) -> Generator[RunOutcome, None, list[Run]]:
+        """Wait for runs that somebody else makes: gives those that get their record, returns those that were left."""
+        assert self.store is not None
+        waiting = self.elsewhere
+        left: list[Run] = []
+        while waiting and not left:
+            time.sleep(_LOOK_EVERY)
+            for run in [*waiting]:
+                record: Record | None = self.store.get(self.identities[run])
+                claim = None if record is not None else self.store.claim(self.identities[run])
+                if record is None and claim is not None:
+                    claim.release()
+                    left.append(run)
+                elif record is not None:
+                    waiting.remove(run)
+                    yield RunOutcome(run, record, known=True)
+        return waiting
+
+    def end(self) -> None:
+        """Let go of what is held, and leave the store in order."""
+        for claim in self.claims.values():
+            claim.release()
+        if self.store is not None and self.store.folder.is_dir():
+            self.store.tidy()
+            if self.made:
+                self.store.write_index()
 
 
-def _executor(_: int) -> Callable[[AuditRun, object], Record]:
-    """In a process: makes one run after the other."""
-    return lambda run, _: execute(run)
+def run_all(
+    runs: Sequence[Run],
+    images: Images | None = None,
+    *,
+    data: Root = None,
+    out: str | os.PathLike[str] | None = None,
+    device: str = "cpu",
+    jobs: int | None = None,
+    lanes: int | None = None,
+    watch: Watch | None = None,
+    warn: Callable[[str], None] | None = None,
+) -> Generator[RunOutcome, None, None]:
+    """Make many runs by the executor that fits, and give each as it ends; short for
 
+        campaign(runs, choose(runs, data=data, device=device), Store(out))
 
-def _attempt(run: AuditRun) -> Record | Exception:
-    try:
-        return execute(run)
-    except Exception as error:
-        return error
+    `images` are those of all runs, or each run's are read from the folder `data`. With `out`, records are kept in the
+    store there. On a CPU runs go to processes, on a GPU to lanes; both read the script that calls this, so the call
+    belongs under `if __name__ == "__main__":`.
+    """
+    executor = choose(runs, images=images, data=data, device=device, jobs=jobs, lanes=lanes)
+    store = None if out is None else Store(out)
+    yield from campaign(runs, executor, store, images=ImageSource(images, data), watch=watch, warn=warn)

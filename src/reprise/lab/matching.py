@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from reprise.core.files import Record
+from reprise.core.registry import did_you_mean
 from reprise.lab.table import settings
 
 SHORT = {
@@ -71,8 +71,8 @@ def _whole_name(name: str, known: Iterable[str]) -> str:
     if ends:
         raise ValueError(f"{name!r} may be {' or '.join(ends)}: name one of them")
     short = [*SHORT, *(whole.rpartition(".")[2] for whole in known)]
-    near = difflib.get_close_matches(asked, dict.fromkeys(short), n=1, cutoff=0.0)
-    raise ValueError(f"no run here has a setting {name!r}" + (f": did you mean {near[0]!r}?" if near else ""))
+    near = did_you_mean(asked, dict.fromkeys(short))
+    raise ValueError(f"no run here has a setting {name!r}" + (f": did you mean {near!r}?" if near else ""))
 
 
 def _is(value: Any, text: str) -> bool:

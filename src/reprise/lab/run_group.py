@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 from reprise.audit import longest_wait
 from reprise.core.files import Record
+from reprise.core.registry import did_you_mean
 from reprise.lab.table import flat
 from reprise.memory import Scheduled, as_retrieval
 
@@ -125,8 +125,8 @@ def value_of(record: Record, metric: str, readout: str = "ema") -> float | None:
     if "metrics" in record and readout not in record["metrics"]:
         raise ValueError(f"a read-out is one of {', '.join(record['metrics'])}, got {readout!r}")
     known = [name.removeprefix(f"{readout}.") for name, value in row.items() if not isinstance(value, str)]
-    near = difflib.get_close_matches(metric, known, n=1, cutoff=0.0)
-    raise ValueError(f"a run has no figure {metric!r}" + (f": did you mean {near[0]!r}?" if near else ""))
+    near = did_you_mean(metric, known)
+    raise ValueError(f"a run has no figure {metric!r}" + (f": did you mean {near!r}?" if near else ""))
 
 
 def learning_curve(record: Record, readout: str = "ema") -> Floats:

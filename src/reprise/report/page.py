@@ -16,7 +16,7 @@ from reprise.report.tables import columns
 def page(rows: Sequence[Summary], command: str, version: str) -> str:
     """The page as text: what it means, the table, the pictures, what each column is, and the command behind it."""
     shown = columns(rows)
-    retrievals = dict.fromkeys(row.run.retrieval for row in rows)
+    retrievals = dict.fromkeys(row.retrieval for row in rows)
     return render(
         "audit",
         caption=caption(rows),
@@ -47,4 +47,4 @@ def _group(group: Sequence[Summary], name: str) -> dict[str, Any]:
 def _said(row: Summary) -> str:
     longest = "no wait at all" if row.longest is None else f"longest wait {row.longest} steps"
     bound = "no bound is proved" if row.bound is None else f"{figure(row.bound, 0)} proved"
-    return f"{row.run.retrieval}: {longest}, {bound}; share of pairs met {figure(row.means['pair_coverage'], 3)}."
+    return f"{row.retrieval}: {longest}, {bound}; share of pairs met {figure(row.means['pair_coverage'], 3)}."

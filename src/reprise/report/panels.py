@@ -8,14 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from reprise.audit.cooccurrence import count_pairs
 from reprise.memory import as_retrieval
 from reprise.report.summary import Summary
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-MOST_CELLS = 400  # rows of a map; more classes than that share cells
 FARTHEST = 1_000  # steps: a law is drawn up to its bound, if that is no further, even where no gap came so far
 
 
@@ -39,14 +37,13 @@ class Panel:
 
 def panel(summary: Summary, classes: int) -> Panel:
     """What is drawn of one row, on axes that hold class ids below `classes`."""
-    gaps = np.concatenate([audit.gaps for audit in summary.audits])
-    steps = np.arange(1, int(gaps.max(initial=0)) + 1)
-    counts = np.bincount(gaps, minlength=1)
-    tail = np.cumsum(counts[::-1])[::-1][1:] / max(len(gaps), 1)
+    counts = summary.gap_counts
+    steps = np.arange(1, len(counts))
+    tail = np.cumsum(counts[::-1])[::-1][1:] / max(int(counts.sum()), 1)
     pairs, per_cell = _pairs(summary, classes)
     exposed, exposure, spread = _exposure(summary)
     return Panel(
-        retrieval=summary.run.retrieval,
+        retrieval=summary.retrieval,
         steps=steps,
         longest=summary.longest,
         tail=tail,
@@ -57,32 +54,31 @@ def panel(summary: Summary, classes: int) -> Panel:
         exposed=exposed,
         exposure=exposure,
         spread=spread,
-        even=min(summary.run.replay / summary.classes, 1.0) if summary.classes else None,
+        even=min(summary.run.memory.replay / summary.classes, 1.0) if summary.classes else None,
     )
 
 
 def class_count(group: Sequence[Summary]) -> int:
     """One more than the largest class id that any row met."""
-    return max((int(audit.classes.max(initial=-1)) + 1 for row in group for audit in row.audits), default=0)
+    return max((record["pairs"]["classes"] for row in group for record in row.records), default=0)
 
 
 def _pairs(summary: Summary, classes: int) -> tuple[Ints, int]:
     """Shared batches of the first seed: a mean over seeds would blur blocks that each seed freezes its own way."""
-    audit = summary.audits[0]
-    per_cell = max(1, -(-classes // MOST_CELLS))
-    cells = -(-classes // per_cell)
-    cell = audit.classes // per_cell
-    matrix = np.zeros((cells, cells), np.int64)
-    for lower, higher, counts in count_pairs(audit.visits, len(audit.classes)):
-        np.add.at(matrix, (cell[lower], cell[higher]), counts)
-    return matrix + matrix.T, per_cell
+    found = summary.records[0]["pairs"]
+    per_cell = found["per_cell"]
+    matrix = np.zeros((-(-classes // per_cell),) * 2, np.int64)
+    for row, counts in enumerate(found["cells"]):
+        matrix[row, row : row + len(counts)] = counts
+    return matrix + matrix.T, per_cell  # as classes by classes would add up: a pair within a cell stands there twice
 
 
 def _exposure(summary: Summary) -> tuple[Ints, Floats, Floats]:
-    ids = np.unique(np.concatenate([audit.classes for audit in summary.audits]))
-    table = np.full((len(summary.audits), len(ids)), np.nan)
-    for row, audit in zip(table, summary.audits, strict=True):
-        row[np.searchsorted(ids, audit.classes)] = audit.exposure
+    found = [record["exposure"] for record in summary.records]
+    ids = np.unique(np.concatenate([np.array(one["classes"], np.int64) for one in found]))
+    table = np.full((len(found), len(ids)), np.nan)
+    for row, one in zip(table, found, strict=True):
+        row[np.searchsorted(ids, np.array(one["classes"], np.int64))] = one["share"]
     if not len(ids):
         return ids, np.empty(0), np.empty((2, 0))
     return ids, np.nanmean(table, axis=0), np.stack([np.nanmin(table, axis=0), np.nanmax(table, axis=0)])
@@ -90,10 +86,10 @@ def _exposure(summary: Summary) -> tuple[Ints, Floats, Floats]:
 
 def _law(summary: Summary, longest: int) -> Floats:
     """The probability of a gap of at least 1, 2, … steps, where the set of classes stays and the law is known."""
-    law = getattr(as_retrieval(summary.run.retrieval), "gap_tail", None)
+    law = getattr(as_retrieval(summary.retrieval), "gap_tail", None)
     if law is None or not summary.memory_stands_still or not longest:
         return np.empty(0)
     classes, bound = summary.classes, summary.bound or 0
     reach = max(longest, bound if bound <= FARTHEST else 0)
-    tail = law(classes, summary.run.capacity // classes, summary.run.replay, reach)
+    tail = law(classes, summary.run.memory.buffer // classes, summary.run.memory.replay, reach)
     return np.empty(0) if tail is None else np.trim_zeros(tail, "b")

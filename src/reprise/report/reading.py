@@ -29,7 +29,7 @@ def _waits(group: Sequence[Summary]) -> str:
 
 
 def _wait(one: Summary) -> str:
-    wait = f"{one.longest} under {one.run.retrieval}"
+    wait = f"{one.longest} under {one.retrieval}"
     if one.bound is None:
         return f"{wait} (no bound)"
     if one.longest is None or one.longest <= one.bound:
@@ -40,7 +40,7 @@ def _wait(one: Summary) -> str:
 def _broken(group: Sequence[Summary]) -> str:
     """How many waits of each kind went past what a randomised pass allows; the kinds are named once."""
     known = [one for one in group if one.longest is not None]
-    counts = [(one.run.retrieval, one.means["violations"] or 0.0, one.means["overdue"] or 0.0) for one in known]
+    counts = [(one.retrieval, one.means["violations"] or 0.0, one.means["overdue"] or 0.0) for one in known]
     kept = [name for name, *past in counts if not any(past)]
     bound = "A randomised pass bounds every wait, also while classes come and go"
     if len(kept) == len(known):
@@ -52,7 +52,7 @@ def _broken(group: Sequence[Summary]) -> str:
 
 
 def _pairs(group: Sequence[Summary]) -> str:
-    shares = [(one.run.retrieval, one.means["pair_coverage"]) for one in group]
+    shares = [(one.retrieval, one.means["pair_coverage"]) for one in group]
     said = [f"{share:.0%} under {name}" for name, share in shares if share is not None]
     if not said:
         return ""

@@ -9,9 +9,11 @@ from statistics import fmean
 from typing import Any
 
 from reprise.audit import KEYS
-from reprise.lab.campaign import Campaign
-from reprise.lab.records import Record
-from reprise.lab.study import Cell
+from reprise.core.files import Record
+from reprise.lab.study import Cell, figure_of
+from reprise.lab.study_plan import StudyPlan
+from reprise.report.summary import stream_label
+from reprise.runs.run import Run
 from reprise.studies.compare import LIMIT, Comparison, Figure, rules
 
 HEADS = {
@@ -19,6 +21,8 @@ HEADS = {
     "pair_coverage": "coverage",
     "pair_entropy": "entropy",
     "gap_sd": "sd of gaps",
+    "ema.final": "accuracy, %",
+    "live.final": "of the live network",
 }
 NOTHING = "–"
 ROUNDING = "r"  # follows a difference that only the paper's rounding explains
@@ -26,7 +30,7 @@ ROUNDING = "r"  # follows a difference that only the paper's rounding explains
 
 def head(key: str) -> str:
     """A figure's name as a table shows it."""
-    return HEADS.get(key, key)
+    return HEADS.get(key, key.removeprefix("diagnostics.").replace("_", " "))
 
 
 def ours(figure: Figure) -> str:
@@ -57,10 +61,10 @@ def legend(comparison: Comparison) -> list[str]:
     return [*said, *([] if comparison.campaign.small else comparison.campaign.study.notes)]
 
 
-def commands(campaign: Campaign) -> list[str]:
+def commands(campaign: StudyPlan) -> list[str]:
     """The commands that make the result anew."""
     name = campaign.study.name + (" --small" if campaign.small else "")
-    usual = Campaign.in_folder(campaign.study, campaign.folder, small=campaign.small)
+    usual = StudyPlan.of(campaign.study, small=campaign.small)
     seeds = "" if campaign.seeds == usual.seeds else f" --seeds {campaign.seeds}"
     seeds += "" if campaign.error_seeds == usual.error_seeds else f" --error-seeds {campaign.error_seeds}"
     return [f"reprise study run {name}{seeds} --out out", f"reprise study report {name} --out out"]
@@ -97,7 +101,7 @@ def markdown(comparison: Comparison) -> str:
     return "\n".join([*lines, "", f"Made by Reprise {', '.join(comparison.versions)}.", ""])
 
 
-def runs_in_all(campaign: Campaign) -> int:
+def runs_in_all(campaign: StudyPlan) -> int:
     """How many seeds every setting and arm was run with."""
     return max(campaign.seeds, campaign.error_seeds)
 
@@ -183,12 +187,12 @@ def _plain(figure: Figure) -> dict[str, Any]:
 def as_json(comparison: Comparison, records: Sequence[Record]) -> list[dict[str, Any]]:
     """The result as plain objects, one per setting and arm, with the mean figures, each seed's, and the comparison."""
     campaign = comparison.campaign
-    audits = {run: record["audit"] for run, record in zip(campaign.runs, records, strict=True)}
-    settings = campaign.study.small if campaign.small else campaign.study.settings
+    by_run = dict(zip(campaign.runs, records, strict=True))
+    settings = campaign.study.small if campaign.small else campaign.study.cells
     compared = [*comparison.figures, *comparison.beside]
     return [
         _object(
-            campaign, setting, arm, audits, [one for one in compared if (one.setting, one.arm) == (setting.name, arm)]
+            campaign, setting, arm, by_run, [one for one in compared if (one.setting, one.arm) == (setting.name, arm)]
         )
         for setting in settings
         for arm in dict.fromkeys([*campaign.study.arms, *(one.arm for one in compared)])
@@ -196,24 +200,27 @@ def as_json(comparison: Comparison, records: Sequence[Record]) -> list[dict[str,
 
 
 def _object(
-    campaign: Campaign, setting: Cell, arm: str, audits: dict[Any, dict[str, Any]], compared: list[Figure]
+    campaign: StudyPlan, setting: Cell, arm: str, by_run: dict[Run, Record], compared: list[Figure]
 ) -> dict[str, Any]:
+    run = setting.run("rpr", 0)
     facts: dict[str, Any] = {
         "study": campaign.study.name,
         "small": campaign.small,
         "setting": setting.name,
-        "stream": setting.run("rpr", 0).name,
-        "storage": setting.storage,
+        "stream": stream_label(run),
+        "storage": run.memory.storage,
         "retrieval": arm,
-        "buffer": setting.buffer,
-        "replay": setting.replay,
+        "buffer": run.memory.buffer,
+        "replay": run.memory.replay,
         "seeds": campaign.seeds,
         "error_seeds": campaign.error_seeds,
     }
     if arm in campaign.study.arms:  # and not the ratio of two
-        each = [audits[setting.run(arm, seed)] for seed in range(campaign.seeds)]
-        for key in (*KEYS, "gap_sd"):
-            known = [value for one in each if (value := one.get(key)) is not None]  # older records have fewer keys
+        keys = [*KEYS, "gap_sd", *(column.key for column in campaign.study.columns if "." in column.key)]
+        found = [by_run[setting.run(arm, seed)] for seed in range(campaign.seeds)]
+        each = [{key: figure_of(record, key) for key in keys} for record in found]
+        for key in keys:
+            known = [value for one in each if (value := one[key]) is not None]
             mean = fmean(known) if known else None
             facts[key] = int(mean) if key == "steps" and mean is not None and mean.is_integer() else mean
         facts["per_seed"] = [{"seed": seed, **one} for seed, one in enumerate(each)]

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
+from statistics import fmean
 from typing import Any
 
-from reprise.audit import Audit
-from reprise.lab.audits import AuditRun
+import numpy as np
+from numpy.typing import NDArray
+
+from reprise.audit import KEYS, longest_wait
+from reprise.core.files import Record
 from reprise.memory import Scheduled, as_retrieval
+from reprise.runs.run import Run
+from reprise.runs.settings import StillSettings
 
 LARGE = 10**9  # from here on a figure is too long to be read
 NOTHING = "—"  # where there is no figure
@@ -18,92 +24,113 @@ NOTHING = "—"  # where there is no figure
 
 @dataclass(frozen=True, eq=False)
 class Summary:
-    """The audits of runs that differ in their seed alone."""
+    """Runs that differ in their seed alone, from their records."""
 
-    run: AuditRun
-    seeds: tuple[int, ...]
-    audits: tuple[Audit, ...]
+    run: Run
+    records: tuple[Record, ...]
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        return tuple(record["run"]["seed"] for record in self.records)
+
+    @property
+    def retrieval(self) -> str:
+        return self.run.memory.retrieval
 
     @cached_property
     def means(self) -> dict[str, float | None]:
-        """The figures of an audit, averaged over seeds."""
-        means = Audit.average(self.audits)
+        """The figures of an audit, averaged over seeds; what no seed defines is None."""
+        known = {key: [one for record in self.records if (one := record["audit"][key]) is not None] for key in KEYS}
+        means = {key: fmean(values) if values else None for key, values in known.items()}
         steps = means["steps"]
         return {**means, "steps": int(steps)} if steps is not None and steps == int(steps) else means
 
     @property
     def classes(self) -> int:
         """The largest number of classes resident at once, in any seed."""
-        return max(audit.class_max for audit in self.audits)
+        return max(int(record["audit"]["class_max"]) for record in self.records)
 
     @property
     def longest(self) -> int | None:
         """The longest wait of any seed, of whatever kind: gap, first, open or cut."""
-        return max((audit.longest for audit in self.audits if audit.longest is not None), default=None)
+        waits = (longest_wait(record["audit"]) for record in self.records)
+        return max((wait for wait in waits if wait is not None), default=None)
 
     @cached_property
     def bound(self) -> int | None:
         """The longest wait that is proved for `classes` classes that stay; None where nothing is proved."""
-        retrieval = as_retrieval(self.run.retrieval)
+        retrieval = as_retrieval(self.retrieval)
         if not isinstance(retrieval, Scheduled) or not self.classes:
             return None
-        return retrieval.schedule.bound(self.classes, self.run.replay)
+        return retrieval.schedule.bound(self.classes, self.run.memory.replay)
 
     @property
     def memory_stands_still(self) -> bool:
         """Whether the memory is balanced and never changes, so that laws of a fixed set hold."""
-        return self.run.classes is not None
+        return isinstance(self.run.stream, StillSettings)
+
+    @cached_property
+    def gap_counts(self) -> NDArray[np.int64]:
+        """How many gaps had 0, 1, 2, … steps, in all seeds."""
+        longest = max((record["gaps"]["steps"][-1] for record in self.records if record["gaps"]["steps"]), default=0)
+        counts = np.zeros(longest + 1, np.int64)
+        for record in self.records:
+            counts[np.array(record["gaps"]["steps"], np.int64)] += np.array(record["gaps"]["count"], np.int64)
+        return counts
 
     def to_dict(self) -> dict[str, Any]:
         """What was asked, the mean figures, and the figures of each seed: plain numbers, strings and None."""
+        memory = self.run.memory
         return {
-            "stream": self.run.name,
-            "storage": self.run.storage,
-            "retrieval": self.run.retrieval,
-            "buffer": self.run.capacity,
-            "replay": self.run.replay,
+            "stream": stream_label(self.run),
+            "storage": memory.storage,
+            "retrieval": memory.retrieval,
+            "buffer": memory.buffer,
+            "replay": memory.replay,
             "seeds": len(self.seeds),
             **self.means,
             "per_seed": [
-                {"seed": seed, **audit.to_dict()} for seed, audit in zip(self.seeds, self.audits, strict=True)
+                {"seed": record["run"]["seed"], **{key: record["audit"][key] for key in KEYS}}
+                for record in self.records
             ],
         }
 
 
-def summarise(runs: Sequence[AuditRun], audits: Sequence[Audit]) -> list[Summary]:
-    """Put the audits of runs that differ in their seed alone into one row each, in order of first appearance."""
-    rows: dict[AuditRun, list[tuple[int, Audit]]] = {}
-    for run, audit in zip(runs, audits, strict=True):
-        rows.setdefault(replace(run, seed=0), []).append((run.seed, audit))
-    return [
-        Summary(run, tuple(seed for seed, _ in found), tuple(audit for _, audit in found))
-        for run, found in rows.items()
-    ]
+def summarise(records: Sequence[Record]) -> list[Summary]:
+    """Put the records of runs that differ in their seed alone into one row each, in order of first appearance."""
+    rows: dict[Run, list[Record]] = {}
+    for record in records:
+        rows.setdefault(Run.from_dict({**record["run"], "seed": 0}), []).append(record)
+    return [Summary(run, tuple(found)) for run, found in rows.items()]
+
+
+def stream_label(run: Run) -> str:
+    """What arrives, as one word."""
+    return f"still-{run.stream.classes}" if isinstance(run.stream, StillSettings) else run.stream_path
 
 
 def groups(summaries: Iterable[Summary]) -> list[list[Summary]]:
     """Rows that differ in retrieval alone, and so hold the same memory at every step, side by side."""
-    found: dict[AuditRun, list[Summary]] = {}
+    found: dict[Run, list[Summary]] = {}
     for summary in summaries:
-        found.setdefault(replace(summary.run, retrieval=""), []).append(summary)
+        found.setdefault(summary.run.replace(retrieval="uniform"), []).append(summary)
     return list(found.values())
 
 
 def group_title(group: Sequence[Summary]) -> str:
     """What the rows of a group have in common, in a few words."""
     run = group[0].run
-    memory = f"{run.storage} of {run.capacity:,}"
-    return f"{_arriving(run)}, {memory}"
+    return f"{run.stream_name}, {run.memory.storage} of {run.memory.buffer:,}"
 
 
 def caption(rows: Sequence[Summary]) -> str:
     """What all rows have in common: what arrives and who is kept, unless they vary, replay size, steps, seeds."""
     runs = [row.run for row in rows]
     parts = []
-    if len({run.name for run in runs}) == 1:
-        parts.append(_arriving(runs[0]))
-    storage = runs[0].storage if len({run.storage for run in runs}) == 1 else ""
-    buffer = f"{runs[0].capacity:,}" if len({run.capacity for run in runs}) == 1 else ""
+    if len({run.stream_name for run in runs}) == 1:
+        parts.append(runs[0].stream_name)
+    storage = runs[0].memory.storage if len({run.memory.storage for run in runs}) == 1 else ""
+    buffer = f"{runs[0].memory.buffer:,}" if len({run.memory.buffer for run in runs}) == 1 else ""
     if storage and buffer:
         parts.append(f"{storage} of {buffer}")
     elif storage or buffer:
@@ -111,13 +138,7 @@ def caption(rows: Sequence[Summary]) -> str:
     steps = sorted({row.means["steps"] or 0 for row in rows})
     count = f"{steps[0]:,.0f}" if steps[0] == steps[-1] else f"{steps[0]:,.0f} to {steps[-1]:,.0f}"
     parts.append(f"{count} step" if count == "1" else f"{count} steps")
-    return " · ".join([*parts, f"{runs[0].replay} replayed a step", _seeds(rows[0].seeds)])
-
-
-def _arriving(run: AuditRun) -> str:
-    if run.classes is None:
-        return run.name
-    return "one class that stays" if run.classes == 1 else f"{run.classes:,} classes that stay"
+    return " · ".join([*parts, f"{runs[0].memory.replay} replayed a step", _seeds(rows[0].seeds)])
 
 
 def _seeds(seeds: Sequence[int]) -> str:

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from reprise.report.reading import read
-from reprise.report.summary import NOTHING, Summary, caption, figure, group_title, groups
+from reprise.report.summary import NOTHING, Summary, caption, figure, group_title, groups, stream_label
 
 
 @dataclass(frozen=True)
@@ -55,12 +55,12 @@ NAMES = (
     Column(
         "stream",
         "What arrives: a data set and its tail, or nothing at all where the memory stands still.",
-        _names(lambda row: row.run.name),
+        _names(lambda row: stream_label(row.run)),
         True,
     ),
-    Column("storage", "Who is kept.", _names(lambda row: row.run.storage), True),
-    Column("buffer", "How many examples the memory holds.", _names(lambda row: f"{row.run.capacity:,}")),
-    Column("retrieval", "Which stored examples return, and when.", _names(lambda row: row.run.retrieval), True),
+    Column("storage", "Who is kept.", _names(lambda row: row.run.memory.storage), True),
+    Column("buffer", "How many examples the memory holds.", _names(lambda row: f"{row.run.memory.buffer:,}")),
+    Column("retrieval", "Which stored examples return, and when.", _names(lambda row: row.retrieval), True),
 )
 LEFT = Column("deactivations", "How often the last example of a class left the memory.", _figures("deactivations", 1))
 GAPS = (

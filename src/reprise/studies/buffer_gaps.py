@@ -5,8 +5,8 @@ from __future__ import annotations
 from reprise.lab.study import Cell, Column, Study
 
 
-def _buffer(size: int, stream: str) -> Cell:
-    return Cell(f"buffer={size}", stream=stream, buffer=size)
+def _buffer(size: int, dataset: str) -> Cell:
+    return Cell(f"buffer={size}", {"dataset": dataset, "imbalance": 10, "buffer": size})
 
 
 STUDY = Study(
@@ -16,8 +16,8 @@ STUDY = Study(
         "CIFAR-100 LT10 through reservoirs of 200 to 5,120 examples. Both arms hold the same memory at every step, "
         "so deactivations are one figure for both and stand in the row of iid."
     ),
-    settings=tuple(_buffer(size, "cifar100-lt10") for size in (200, 500, 1000, 2000, 5120)),
-    small=tuple(_buffer(size, "glyphs-lt10") for size in (100, 500)),
+    cells=tuple(_buffer(size, "cifar100") for size in (200, 500, 1000, 2000, 5120)),
+    small=tuple(_buffer(size, "glyphs") for size in (100, 500)),
     arms=("iid", "rpr"),
     columns=(Column("deactivations", arms=("iid",)), Column("p99"), Column("max")),
 )

@@ -8,9 +8,9 @@ from decimal import Decimal
 from math import sqrt
 from statistics import fmean, stdev
 
-from reprise.lab.campaign import Campaign
-from reprise.lab.records import Record
-from reprise.lab.study import Cell, Column, TheoryFigure
+from reprise.core.files import Record
+from reprise.lab.study import Cell, Column, TheoryFigure, figure_of
+from reprise.lab.study_plan import StudyPlan
 from reprise.studies.paper_figures import Printed, paper_figures
 
 LIMIT = 3  # standard errors
@@ -70,7 +70,8 @@ class Figure:
     def digits(self) -> int:
         """Digits after the point that show our figure one digit finer than the paper's."""
         if self.paper is None:
-            return 3 if abs(self.ours) < 10 else 2
+            size = abs(self.ours)
+            return 2 if size >= 10 else 3 if size >= 0.1 or not size else 5
         return 0 if self.rule == "zero" else 1 - int(Decimal(self.paper).as_tuple().exponent)
 
 
@@ -78,7 +79,7 @@ class Figure:
 class Comparison:
     """A campaign's figures, those judged and those stated beside the theory."""
 
-    campaign: Campaign
+    campaign: StudyPlan
     figures: tuple[Figure, ...]
     beside: tuple[Figure, ...]
     versions: tuple[str, ...]
@@ -98,17 +99,19 @@ class Comparison:
         if self.campaign.small:
             return "Small form: not comparable with the paper, so nothing is judged"
         total = len(self.judged)
+        if not total:
+            return "A study of our own: there is no figure of the paper to stand beside it"
         verdict = f"{total - len(self.outside)} of {total} cells within three standard errors"
         if self.outside:
             verdict += "; outside: " + ", ".join(f"{one.setting} {one.arm} {one.key}" for one in self.outside)
         return verdict
 
 
-def compare(campaign: Campaign, records: Sequence[Record]) -> Comparison:
+def compare(campaign: StudyPlan, records: Sequence[Record]) -> Comparison:
     """Put a campaign's records beside the paper's figures."""
     study = campaign.study
     printed = {} if campaign.small else paper_figures(study)
-    settings = study.small if campaign.small else study.settings
+    settings = study.small if campaign.small else study.cells
     runs = _Runs(campaign, records)
     figures = [
         _compared(runs, setting, arm, column, printed)
@@ -125,18 +128,19 @@ def compare(campaign: Campaign, records: Sequence[Record]) -> Comparison:
 class _Runs:
     """A campaign's figures by setting and arm, seed after seed."""
 
-    def __init__(self, campaign: Campaign, records: Sequence[Record]) -> None:
+    def __init__(self, campaign: StudyPlan, records: Sequence[Record]) -> None:
         self.campaign = campaign
-        self.audits = {run: record["audit"] for run, record in zip(campaign.runs, records, strict=True)}
+        self.records = dict(zip(campaign.runs, records, strict=True))
 
     def values(self, setting: Cell, arm: str, key: str) -> list[float]:
         seeds = range(max(self.campaign.seeds, self.campaign.error_seeds))
         if "/" in arm:
             above, below = (self.values(setting, one, key) for one in arm.split("/"))
             return [one / other for one, other in zip(above, below, strict=True)]
-        values = [self.audits[setting.run(arm, seed)][key] for seed in seeds]
-        if None in values:
-            seed = values.index(None)
+        found = [figure_of(self.records[setting.run(arm, seed)], key) for seed in seeds]
+        values = [value for value in found if value is not None]
+        if len(values) < len(found):
+            seed = found.index(None)
             raise ValueError(
                 f"{setting.name} is too short for {key!r}: nothing defines it in the run of {arm} with seed {seed}"
             )
@@ -182,7 +186,7 @@ def _stated(runs: _Runs, setting: Cell, one: TheoryFigure, printed: Printed) -> 
     return replace(figure, theory=one.theory(setting), theory_name=one.theory_name)
 
 
-def rules(campaign: Campaign) -> list[str]:
+def rules(campaign: StudyPlan) -> list[str]:
     """How figures are compared, in sentences."""
     study, seeds = campaign.study, campaign.seeds
     theirs = (

@@ -11,8 +11,12 @@ STUDY = Study(
         "Ten tasks arrive once, 32 examples a step, into a reservoir of 5,120; 8 examples are replayed a step. "
         "A violation is a gap above the churn bound of its own interval; a deactivation is a class that leaves memory."
     ),
-    settings=tuple(Cell(name, stream=name) for name in ("cifar100-lt10", "tinyimagenet-lt10", "tinyimagenet-lt100")),
-    small=(Cell("glyphs-lt10", stream="glyphs-lt10", buffer=512),),
+    cells=(
+        Cell("cifar100-lt10", {"dataset": "cifar100", "imbalance": 10}),
+        Cell("tinyimagenet-lt10", {"dataset": "tinyimagenet", "imbalance": 10}),
+        Cell("tinyimagenet-lt100", {"dataset": "tinyimagenet", "imbalance": 100}),
+    ),
+    small=(Cell("glyphs-lt10", {"dataset": "glyphs", "imbalance": 10, "buffer": 512}),),
     arms=("iid", "fixed", "rpr"),
     columns=(
         Column("mean"),

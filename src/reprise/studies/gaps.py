@@ -5,38 +5,39 @@ from __future__ import annotations
 from math import log
 
 from reprise.audit import theory
-from reprise.lab.audits import PER_CLASS
 from reprise.lab.study import Cell, Column, Study, TheoryFigure
+from reprise.runs.run import PER_CLASS
+from reprise.runs.settings import StillSettings
 
 
 def _still(classes: int, replay: int, steps: int = 3000) -> Cell:
     name = f"C={classes} b={replay}"
-    return Cell(name, classes=classes, steps=steps, buffer=PER_CLASS * classes, replay=replay)
+    return Cell(name, {"classes": classes, "steps": steps, "replay": replay})
 
 
-def _sizes(setting: Cell) -> tuple[int, int, int]:
-    assert setting.classes is not None
-    assert setting.steps is not None
-    return setting.classes, setting.replay, setting.steps
+def _sizes(cell: Cell) -> tuple[int, int, int]:
+    run = cell.run("iid", 0)
+    assert isinstance(run.stream, StillSettings)
+    return run.stream.classes, run.memory.replay, run.stream.steps
 
 
-def _bound(setting: Cell) -> int:
-    classes, replay, _ = _sizes(setting)
+def _bound(cell: Cell) -> int:
+    classes, replay, _ = _sizes(cell)
     return theory.fixed_set_bound(classes, replay)
 
 
-def _scale(setting: Cell) -> float:
-    return theory.extreme_value_scale(*_sizes(setting))
+def _scale(cell: Cell) -> float:
+    return theory.extreme_value_scale(*_sizes(cell))
 
 
-def _uniform_scale(setting: Cell) -> float:
-    classes, replay, steps = _sizes(setting)
-    visited = theory.uniform_inclusion(classes, setting.buffer // classes, replay)
+def _uniform_scale(cell: Cell) -> float:
+    classes, replay, steps = _sizes(cell)
+    visited = theory.uniform_inclusion(classes, PER_CLASS, replay)
     return log(steps * classes * visited) / log(1 / (1 - visited))
 
 
-def _spread(setting: Cell) -> float:
-    classes, replay, _ = _sizes(setting)
+def _spread(cell: Cell) -> float:
+    classes, replay, _ = _sizes(cell)
     return theory.sd_ratio(classes, replay)
 
 
@@ -47,7 +48,7 @@ STUDY = Study(
         f"A memory of {PER_CLASS} examples of each class stands still for 3,000 steps. "
         "Gaps are the steps between two successive replays of a class."
     ),
-    settings=(_still(100, 8), _still(100, 32), _still(200, 8), _still(200, 32)),
+    cells=(_still(100, 8), _still(100, 32), _still(200, 8), _still(200, 32)),
     small=(_still(20, 4, steps=400),),
     arms=("uniform", "iid", "rpr"),
     columns=(Column("mean"), Column("p50"), Column("p95"), Column("p99"), Column("max", arms=("rpr",), bound=_bound)),

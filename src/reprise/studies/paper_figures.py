@@ -15,9 +15,11 @@ def paper_figures(study: Study) -> Printed:
 
     Figures stay text, because the number of digits says how they were rounded.
     """
-    table = (files("reprise.studies") / "paper" / f"{study.name}.csv").read_text(encoding="utf-8")
+    table = files("reprise.studies") / "paper" / f"{study.name}.csv"
     printed: Printed = {}
-    for row in csv.DictReader(table.splitlines()):
+    if not table.is_file():
+        return printed  # a study of our own
+    for row in csv.DictReader(table.read_text(encoding="utf-8").splitlines()):
         setting, arm = row.pop("setting"), row.pop("retrieval")
         printed.update({(setting, arm, key): figure for key, figure in row.items() if figure})
     return printed

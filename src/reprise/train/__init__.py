@@ -1,10 +1,8 @@
-"""Training under a schedule: the loop, its read-outs, metrics, checkpoints and records."""
+"""Training under a schedule: the loop, its read-outs and checkpoints; one run at a time."""
 
-from reprise.train.config import TrainRun
-from reprise.train.errors import TrainingFailed
+from reprise.runs import Images, Run, TrainingFailed, make_record
 from reprise.train.loop import StepResult, steps
-from reprise.train.record import make_record
-from reprise.train.run import Images, Run
+from reprise.train.state import Training
 from reprise.train.training import train
 
-__all__ = ["Images", "Run", "StepResult", "TrainRun", "TrainingFailed", "make_record", "steps", "train"]
+__all__ = ["Images", "Run", "StepResult", "Training", "TrainingFailed", "make_record", "steps", "train"]

@@ -1,7 +1,7 @@
 """Checkpoints: a run as it stands between two steps, written whole, the last two kept.
 
 A checkpoint is a folder `step-<number>` with `state.safetensors`, all tensors, and `state.json`, all else with the
-names of the tensors in their places, the run's configuration, the fingerprints of its images, and the checksum of the
+names of the tensors in their places, the run's description, the fingerprints of its images, and the checksum of the
 first file.
 """
 
@@ -21,16 +21,17 @@ import torch
 from torch import Tensor
 
 from reprise.core.files import Damaged, OtherFormat, Record, read_json, sealed, sync_folder, unsealed
-from reprise.train.errors import TrainingFailed
-from reprise.train.rounding import differences, rounding
-from reprise.train.run import Run, other_images
+from reprise.runs.errors import TrainingFailed
+from reprise.runs.images import other_images
+from reprise.train.machine import differences, rounding
+from reprise.train.state import Training
 
 KEPT = 2
-FORMAT = "reprise-checkpoint/2"
+FORMAT = "reprise-checkpoint/3"
 _TENSOR, _ARRAY, _ITEMS = "$tensor", "$array", "$items"
 
 
-def save(run: Run, folder: Path) -> Path:
+def save(run: Training, folder: Path) -> Path:
     """Write a checkpoint of the run into `folder`; older ones go once it is there."""
     from safetensors.torch import save_file
 
@@ -44,8 +45,7 @@ def save(run: Run, folder: Path) -> Path:
             save_file(tensors, scratch / "state.safetensors")
             record = {
                 "format": FORMAT,
-                "configuration": run.config.configuration(),
-                "seed": run.config.seed,
+                "run": run.run.to_dict(),
                 "data": run.data,
                 "step": run.step,
                 "rounding": rounding(run.device),
@@ -102,7 +102,7 @@ def clear(folder: Path) -> None:
         folder.rmdir()
 
 
-def load(run: Run, folder: Path, warn: Callable[[str], None] | None = None) -> bool:
+def load(run: Training, folder: Path, warn: Callable[[str], None] | None = None) -> bool:
     """Go on from the newest checkpoint that is whole; false if there is none. One of another run is an error."""
     paths = sorted(found(folder))
     while paths:
@@ -112,7 +112,7 @@ def load(run: Run, folder: Path, warn: Callable[[str], None] | None = None) -> b
         except OtherFormat as other:
             raise ValueError(
                 f"the checkpoint {path} was written by another version of reprise: {other}; go on with that version, "
-                f"give another --out, or remove {folder} to begin again"
+                f"or remove {folder} to begin again"
             ) from None
         except Damaged as damage:
             if warn is not None:
@@ -133,22 +133,21 @@ def load(run: Run, folder: Path, warn: Callable[[str], None] | None = None) -> b
     return False
 
 
-def _read(path: Path, run: Run) -> tuple[Record, dict[str, Any]]:
+def _read(path: Path, run: Training) -> tuple[Record, dict[str, Any]]:
     """What is written about a checkpoint, and the state that it holds."""
     import safetensors.torch
 
     record = unsealed(read_json(path / "state.json"), FORMAT)
-    mine = {**run.config.configuration(), "seed": run.config.seed}
-    theirs = {**record["configuration"], "seed": record["seed"]}
+    mine, theirs = _side_by_side(run.run.to_dict()), _side_by_side(record["run"])
     for name in {**theirs, **mine}:
         if theirs.get(name) != mine.get(name):
             raise ValueError(
                 f"the checkpoint {path} is of another run: its {name} is {theirs.get(name)!r}, this run's is "
-                f"{mine.get(name)!r}; give another --out, or the same settings"
+                f"{mine.get(name)!r}; give another folder, or the same settings"
             )
     if (others := other_images(record["data"], run.data)) is not None:
         raise ValueError(
-            f"the checkpoint {path} is of a run on other images: {others}; give another --out, or the same images"
+            f"the checkpoint {path} is of a run on other images: {others}; give another folder, or the same images"
         )
     try:
         # Read, not mapped: a run must not go on living in a file that is about to be removed.
@@ -159,6 +158,15 @@ def _read(path: Path, run: Run) -> tuple[Record, dict[str, Any]]:
     except (OSError, safetensors.SafetensorError) as error:
         raise Damaged(f"its tensors cannot be read: {error}") from None
     return record, _unpack(record["state"], tensors)
+
+
+def _side_by_side(description: Record) -> Record:
+    """The settings of a run, each under its section and name."""
+    return {
+        f"{section}.{name}" if isinstance(values, dict) else section: value
+        for section, values in description.items()
+        for name, value in (values.items() if isinstance(values, dict) else [("", values)])
+    }
 
 
 def _pack(value: Any, name: str, tensors: dict[str, Tensor]) -> Any:

@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from reprise.learners import Batch, Step
-from reprise.memory import Memory, is_scored
+from reprise.memory import is_scored
+from reprise.runs.augmentation import PAD
+from reprise.runs.errors import diverged
+from reprise.runs.plan import RunPlan
 from reprise.streams import LabelStream
 from reprise.tape import Tape
-from reprise.train.augment import PAD, plan_augmentation
-from reprise.train.errors import diverged
 from reprise.train.pixels import Pixels
 from reprise.train.ranks import Ranks
 
@@ -30,22 +31,18 @@ Describe = Callable[[Batch], Tensor]
 class Feed(ABC):
     """The steps of a run in order; in data-parallel training, this process's part of every batch.
 
-    Crops and flips are planned for every place of every batch. Those of the incoming batches have a random stream
-    of their own, so that they do not depend on what is replayed.
+    Crops and flips are planned for every example of every batch.
     """
 
-    def __init__(
-        self, incoming: Ids, draws: int, size: int, pixels: Pixels, classes: int, seed: int, kind: str, ranks: Ranks
-    ) -> None:
-        steps, width = incoming.shape
+    def __init__(self, plan: RunPlan, incoming: Ids, pixels: Pixels, classes: int, ranks: Ranks) -> None:
+        assert plan.crops is not None
+        assert plan.replay_crops is not None
         self.pixels = pixels
         self.ranks = ranks
         self.arrivals = np.count_nonzero(incoming >= 0, axis=1).tolist()
         self.incoming = torch.from_numpy(incoming.copy()).to(pixels.device)
-        planned = plan_augmentation(seed, "augmentation", (steps, width), kind)
-        self.crops = torch.from_numpy(planned).to(pixels.device)
-        planned = plan_augmentation(seed, "augmentation of replay", (steps, draws, size), kind)
-        self.replay_crops = torch.from_numpy(planned).to(pixels.device)
+        self.crops = torch.from_numpy(plan.crops).to(pixels.device)
+        self.replay_crops = torch.from_numpy(plan.replay_crops).to(pixels.device)
         self.classes = classes
         self.seen = torch.zeros(classes, dtype=torch.bool, device=pixels.device)
 
@@ -99,9 +96,10 @@ class Feed(ABC):
 class TapeFeed(Feed):
     """Plays a planned tape: the host decides nothing any more."""
 
-    def __init__(self, tape: Tape, pixels: Pixels, classes: int, seed: int, kind: str, ranks: Ranks) -> None:
-        draws, size = tape.replay.shape[1:]
-        super().__init__(tape.incoming, draws, size, pixels, classes, seed, kind, ranks)
+    def __init__(self, plan: RunPlan, pixels: Pixels, classes: int, ranks: Ranks) -> None:
+        tape = plan.tape
+        assert tape is not None
+        super().__init__(plan, tape.incoming, pixels, classes, ranks)
         self._tape = tape
         self.replayed = np.count_nonzero(tape.replay >= 0, axis=2).tolist()
         self.replay = torch.from_numpy(tape.replay.copy()).to(pixels.device)
@@ -140,22 +138,14 @@ class LiveFeed(Feed):
     Retrieval asks by `score`, before the step; storage by `describe`, after it. Examples are shown as they are.
     """
 
-    def __init__(
-        self,
-        stream: LabelStream,
-        memory: Memory,
-        size: int,
-        pixels: Pixels,
-        score: Score,
-        describe: Describe,
-        seed: int,
-        kind: str,
-    ) -> None:
+    def __init__(self, plan: RunPlan, pixels: Pixels, classes: int, score: Score, describe: Describe) -> None:
+        stream, memory, size = plan.stream, plan.run.make_memory(), plan.run.replay_size
+        assert isinstance(stream, LabelStream)
         batches = list(stream)
         incoming = np.full((len(batches), max(map(len, batches))), -1, np.int64)
         for row, batch in zip(incoming, batches, strict=True):
             row[: len(batch)] = batch
-        super().__init__(incoming, memory.draws, size, pixels, stream.num_classes, seed, kind, Ranks())
+        super().__init__(plan, incoming, pixels, classes, Ranks())
         self.stream = stream
         self.memory = memory
         self.score = score if is_scored(memory.retrieval) else None

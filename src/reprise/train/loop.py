@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from reprise.train.errors import diverged
+from reprise.runs.errors import check_losses, weights_diverged
+from reprise.runs.metrics import Evaluations
 from reprise.train.evaluate import arithmetic, forward_precision
-from reprise.train.metrics import Evaluations
-from reprise.train.run import Run
+from reprise.train.state import Training
 
 _LOOK_EVERY = {"cpu": 1, "cuda": 100}  # steps between looks at the loss: on a GPU a look waits for the device
 
@@ -33,7 +33,7 @@ class StepResult:
         return float(self.loss_value)
 
 
-def steps(run: Run) -> Iterator[StepResult]:
+def steps(run: Training) -> Iterator[StepResult]:
     """Train the run from where it stands, one step at a time.
 
     Between two steps the run is whole: it can be saved, and resumed elsewhere.
@@ -42,8 +42,8 @@ def steps(run: Run) -> Iterator[StepResult]:
     while run.step < run.steps:
         step = feed.step(run.step)  # draws before anything is stored
         optimizer.zero_grad(set_to_none=True)
-        with arithmetic(run.config.precision):
-            with forward_precision(run.config.precision, run.device):
+        with arithmetic(run.descent.precision):
+            with forward_precision(run.descent.precision, run.device):
                 learner.before(step)
                 loss, logits = run.forward(step)  # a forward pass for the incoming batch, one for each replay batch
             loss.backward()
@@ -68,16 +68,14 @@ def steps(run: Run) -> Iterator[StepResult]:
         yield StepResult(run.step, len(step.ids), value, evaluations)
 
 
-def check_loss(run: Run) -> None:
-    """A loss that is not a number poisons every weight, so no step after it is worth taking."""
-    wrong = torch.nonzero(~torch.isfinite(run.losses[: run.step]))
-    if len(wrong):
-        first = int(wrong[0])
-        raise diverged(f"the loss of step {first + 1} of {run.steps} is {float(run.losses[first])}", run.config.lr)
+def check_loss(run: Training) -> None:
+    """See that every loss so far is a number."""
+    if not torch.isfinite(run.losses[: run.step]).all():
+        check_losses(run.losses[: run.step].cpu().numpy(), run.steps, run.descent.lr)
 
 
-def check_weights(run: Run) -> None:
-    """A step of finite loss can still overflow the weights, and these are worth neither a test nor a checkpoint."""
+def check_weights(run: Training) -> None:
+    """Weights that are not finite are worth neither a test nor a checkpoint."""
     for name, value in run.learner.state_dict().items():
         if not torch.isfinite(value).all():
-            raise diverged(f"after step {run.step} of {run.steps} {name} is not finite", run.config.lr)
+            raise weights_diverged(f"{name} is", run.step, run.steps, run.descent.lr)

@@ -17,10 +17,8 @@ from torch.func import functional_call, grad, vmap
 from reprise.learners import Batch, Learner, Step
 from reprise.learners.losses import cross_entropy
 from reprise.nets import Network
+from reprise.runs.settings import SCORING, VIRTUAL_LOSSES
 
-VIRTUAL_LOSSES = ("plain", "own")
-MODES = ("train", "eval")
-DESCRIPTIONS = ("features", "gradients")
 CHUNK = 1024
 """Candidates at once in evaluation mode."""
 
@@ -42,8 +40,8 @@ def interference(
     """
     if loss not in VIRTUAL_LOSSES:
         raise ValueError(f"a virtual loss is one of {', '.join(VIRTUAL_LOSSES)}, got {loss!r}")
-    if mode not in MODES:
-        raise ValueError(f"a scoring mode is one of {', '.join(MODES)}, got {mode!r}")
+    if mode not in SCORING:
+        raise ValueError(f"a scoring mode is one of {', '.join(SCORING)}, got {mode!r}")
     if not 0 < lr < float("inf"):
         raise ValueError(f"the virtual step's lr must be a number above 0, got {lr!r}")
     now = {name: weight.detach() for name, weight in learner.net.named_parameters()}

@@ -21,8 +21,9 @@ from reprise import nets
 from reprise.fleet.engine import norm_kernels, step_kernels
 from reprise.fleet.engine.flat_state import Layout, aligned, shaped
 from reprise.fleet.engine.lane import Lane, _pieces
-from reprise.fleet.planned import make_plan
-from reprise.train import Run
+from reprise.fleet.lane_plan import make_lane_plan
+from reprise.runs.plan import Labels
+from reprise.train import Training
 from reprise.train.average import Readout
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -44,12 +45,16 @@ def assert_rounded(half, whole):
 # Reading the tape.
 
 
-def fetched(run: Run, planned, number: int, dtype=torch.float32, block=512, active=1):
+def plan_of(run):
+    return make_lane_plan(run, Labels.of(images(), run))
+
+
+def fetched(run: Training, planned, number: int, dtype=torch.float32, block=512, active=1):
     """What `fetch` gives for a step, laid out as a lane of two runs has it; every position holds rubbish before.
 
     It is the second run's that is given. The first has the same tape, and stands at its first step.
     """
-    settings = run.config
+    batch, replay = run.run.stream.batch, run.run.memory.replay
     segments, positions = planned.counts.shape[1], planned.ids.shape[1]
 
     def rubbish(*shape, dtype):
@@ -59,8 +64,8 @@ def fetched(run: Run, planned, number: int, dtype=torch.float32, block=512, acti
         x=rubbish(positions, SIDE, SIDE, 3, dtype=dtype),
         y=rubbish(positions, dtype=torch.int64),
         example=rubbish(positions, dtype=torch.int64),
-        keep=rubbish(settings.batch, dtype=torch.int64),
-        group=rubbish(settings.batch, dtype=torch.int64),
+        keep=rubbish(batch, dtype=torch.int64),
+        group=rubbish(batch, dtype=torch.int64),
         weight=rubbish(positions, dtype=torch.float32),
         real=rubbish(segments, dtype=torch.int32),
     )
@@ -69,8 +74,8 @@ def fetched(run: Run, planned, number: int, dtype=torch.float32, block=512, acti
     counter, flags = torch.tensor([0, number], device=DEVICE), torch.tensor([1, active], device=DEVICE)
     step_kernels.fetch[positions, -(-SIDE * SIDE * 3 // block), 2](
         pixels.images, pixels.labels, *tape, counter, flags, pixels.shift, pixels.scale, *vars(out).values(),
-        len(planned.ids), height=SIDE, width=SIDE, positions=positions, incoming=settings.batch,
-        replay=max(settings.replay, 1), segments=segments, pad=4, nowhere=len(pixels.labels), classes=CLASSES,
+        len(planned.ids), height=SIDE, width=SIDE, positions=positions, incoming=batch,
+        replay=max(replay, 1), segments=segments, pad=4, nowhere=len(pixels.labels), classes=CLASSES,
         block=block,
     )  # fmt: skip
     assert out.real[0].tolist() == planned.counts[0].tolist()
@@ -83,8 +88,8 @@ def fetched(run: Run, planned, number: int, dtype=torch.float32, block=512, acti
 def test_a_fetched_step_is_the_plain_loops(settings):
     run = config(**settings)
     with thin_networks():
-        plain = Run(run, images(), DEVICE)
-    planned = make_plan(run, images().train.labels)
+        plain = Training(run, images(), DEVICE)
+    planned = plan_of(run)
     for number in (0, 1, 2, 7, plain.steps - 1):  # nothing stored; regular; the last of a task; the last of all
         got, step = fetched(plain, planned, number), plain.feed.step(number)
         batches = [step.incoming, *step.replay]
@@ -92,7 +97,7 @@ def test_a_fetched_step_is_the_plain_loops(settings):
         assert got.real.tolist() == [0 if batch is None else len(batch.y) for batch in batches]
         first = 0
         for segment, batch in enumerate(batches):
-            size = run.batch if segment == 0 else run.replay
+            size = run.stream.batch if segment == 0 else run.memory.replay
             count = 0 if batch is None else len(batch.y)
             here, beyond = slice(first, first + count), slice(first + count, first + size)
             if batch is not None:
@@ -114,8 +119,8 @@ def test_a_fetched_step_is_the_plain_loops(settings):
 def test_images_are_rounded_to_bf16_only_when_all_is_done():
     run = config()
     with thin_networks():
-        plain = Run(run, images(), DEVICE)
-    planned = make_plan(run, images().train.labels)
+        plain = Training(run, images(), DEVICE)
+    planned = plan_of(run)
     whole, half = (fetched(plain, planned, 4, dtype) for dtype in (torch.float32, torch.bfloat16))
     assert_rounded(half.x, whole.x)
 
@@ -123,8 +128,8 @@ def test_images_are_rounded_to_bf16_only_when_all_is_done():
 def test_a_run_at_rest_has_no_real_image():
     run = config(learner="der++")
     with thin_networks():
-        plain = Run(run, images(), DEVICE)
-    got = fetched(plain, make_plan(run, images().train.labels), 7, active=0)
+        plain = Training(run, images(), DEVICE)
+    got = fetched(plain, plan_of(run), 7, active=0)
     assert not got.real.any()
     assert not got.weight.any()
     assert (got.keep == len(plain.pixels.labels)).all()
@@ -159,7 +164,8 @@ def test_a_descent_is_sgd_and_the_read_outs_average(half, examples, horizon):
     body = SimpleNamespace(gradient=torch.zeros(2, end, device=DEVICE), parts=parts, changed=lambda: None)
     copies = rows[:, : layout.copied].to(torch.bfloat16) if half else None
     lane = SimpleNamespace(
-        rows=rows, mean_rows=mean_rows, layout=layout, config=config(lr=0.1, weight_decay=0.05, ema=horizon),
+        rows=rows, mean_rows=mean_rows, layout=layout, horizon=horizon,
+        descent=config(lr=0.1, weight_decay=0.05).descent,
         copies=copies, body=body, pieces=_pieces(layout, body, DEVICE), width=2, segments=2,
         real=torch.tensor([[examples, 3], [0, 0]], dtype=torch.int32, device=DEVICE),
     )  # fmt: skip

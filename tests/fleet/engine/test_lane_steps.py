@@ -18,8 +18,9 @@ from reprise import nets
 from reprise.data import from_arrays
 from reprise.fleet.engine.flat_state import initial_row
 from reprise.fleet.engine.lane import Lane
-from reprise.fleet.planned import make_plan
-from reprise.train import Images, Run, TrainRun, steps
+from reprise.fleet.lane_plan import make_lane_plan
+from reprise.runs.plan import Labels
+from reprise.train import Images, Run, Training, steps
 from reprise.train.evaluate import correct_per_class
 from reprise.train.pixels import Pixels
 
@@ -50,9 +51,9 @@ def far(mine, other, start):
     return ((ways[0] - ways[1]).norm() / ways[1].norm()).item()
 
 
-def plainly(run: TrainRun, images: Images) -> tuple[Run, dict[str, torch.Tensor]]:
+def plainly(run: Run, images: Images) -> tuple[Training, dict[str, torch.Tensor]]:
     """The plain loop's run after so many steps, and where it began."""
-    plain = Run(run, images, DEVICE)
+    plain = Training(run, images, DEVICE)
     start = {name: value.detach().clone() for name, value in plain.net.named_parameters()}
     going = steps(plain)
     while plain.step < DONE:
@@ -60,7 +61,7 @@ def plainly(run: TrainRun, images: Images) -> tuple[Run, dict[str, torch.Tensor]
     return plain, start
 
 
-def check(lane: Lane, slot: int, run: TrainRun, images: Images) -> None:
+def check(lane: Lane, slot: int, run: Run, images: Images) -> None:
     plain, start = plainly(run, images)
     torch.testing.assert_close(lane.losses[slot, :DONE], plain.losses[:DONE], rtol=2e-3, atol=0)
     assert torch.equal(lane.hits[slot, :DONE], plain.hits[:DONE])
@@ -86,15 +87,15 @@ def test_steps_are_the_plain_loops(settings, monkeypatch):
     if DEVICE.type == "cpu":
         few_tiles(monkeypatch)
     images = some_images()
-    run = TrainRun("some", tasks=2, batch=5, replay=3, buffer=9, width=2, lr=2e-5, ema=32, **settings)
-    runs = [run.with_seed(seed) for seed in range(3)]
-    plans = [make_plan(one, images.train.labels) for one in runs]
+    run = Run.of(dataset="some", tasks=2, batch=5, replay=3, buffer=9, width=2, lr=2e-5, ema=32, **settings)
+    runs = [run.replace(seed=seed) for seed in range(3)]
+    plans = [make_lane_plan(one, Labels.of(images, one)) for one in runs]
     assert plans[0].counts[:DONE, 0].tolist() == [5, 5, 4, 5, 5]
     train, test = Pixels(images.train, DEVICE), Pixels(images.test, DEVICE)
-    lane = Lane(run, train, test, CLASSES, len(plans[0].stream), 2, width=2)
+    lane = Lane(run, train, test, CLASSES, plans[0].plan.steps, 2, width=2)
 
     def begin(slot, seed):
-        net = nets.build(classes=CLASSES, head=run.head, width=run.width, seed=seed)
+        net = nets.build(classes=CLASSES, head=run.network.head, width=run.network.width, seed=seed)
         lane.begin(slot, plans[seed], initial_row(net))
 
     begin(1, 2)

@@ -33,7 +33,7 @@ from fleet.gpuruns import (
 from reprise import nets
 from reprise.fleet.engine.flat_state import aligned, shaped
 from reprise.fleet.engine.lane import Lane
-from reprise.train import Run, TrainRun, steps
+from reprise.train import Run, Training, steps
 from reprise.train.evaluate import correct_per_class
 
 pytestmark = [
@@ -57,7 +57,7 @@ def tidy():
 
 
 @torch.no_grad()
-def same_state(lane: Lane, run: Run) -> None:
+def same_state(lane: Lane, run: Training) -> None:
     """Make the lane's last run stand where the plain run stands."""
     for mine, theirs in ((lane.nets[-1], run.net), (lane.mean_nets[-1], run.readout.net)):
         for name, value in theirs.state_dict().items():
@@ -80,7 +80,7 @@ class Apart(NamedTuple):
     kinks: Kinks
 
 
-def step_of_both(lane: Lane, run: Run, at: int) -> Apart:
+def step_of_both(lane: Lane, run: Training, at: int) -> Apart:
     """Take the plain run to step `at`, the lane after it, then both one step on, on the same side of every kink.
 
     An input of a ReLU within rounding of 0 falls on either side of it, and moves the gradient by hundredths, between
@@ -139,26 +139,26 @@ def gradients(lane: Lane) -> dict[str, Tensor]:
 
 def check_descent(lane: Lane, before: Tensor, mean_before: Tensor, at: int) -> None:
     """That the lane's weights went down their own gradients, and its averaged read-out went after them."""
-    run, now = lane.config, lane.rows[-1]
+    descent, now = lane.descent, lane.rows[-1]
     for name, slope in gradients(lane).items():
         span = lane.layout.spans[name]
         old = shaped(before[span.start : span.end], slope)
-        wanted = old - run.lr * (slope + run.weight_decay * old)
+        wanted = old - descent.lr * (slope + descent.weight_decay * old)
         torch.testing.assert_close(lane.nets[-1].get_parameter(name).detach(), wanted, msg=f"{name} at step {at}")
-    rate = lane.counts[-1, at, 0].item() / run.ema
+    rate = lane.counts[-1, at, 0].item() / lane.horizon
     torch.testing.assert_close(lane.mean_rows[-1], torch.lerp(mean_before, now, rate))
     if lane.biases is not None:
         assert torch.equal(lane.biases[-1, at + 1], lane.nets[-1].fc.bias)
 
 
-def compare_steps(run: TrainRun) -> list[Kinks]:
+def compare_steps(run: Run) -> list[Kinks]:
     """One step from the same state, of every kind, under several seeds: every one must agree."""
     lane = make_lane(run)
     found = []
     for seed in SEEDS:
-        seeded = run.with_seed(seed)
+        seeded = run.replace(seed=seed)
         assert plan(seeded).counts[SHORT, 0] == 6
-        plain = Run(seeded, images(), DEVICE)
+        plain = Training(seeded, images(), DEVICE)
         begin(lane, seeded)
         for at in (FIRST, FILLING, SHORT, REGULAR):
             apart = step_of_both(lane, plain, at)
@@ -190,8 +190,8 @@ def test_a_step_of_the_papers_network_is_the_plain_loops():
     run = config(width=64, batch=32, replay=8)
     lane = make_lane(run)
     for seed in range(3):
-        plain = Run(run.with_seed(seed), images(), DEVICE)
-        begin(lane, run.with_seed(seed))
+        plain = Training(run.replace(seed=seed), images(), DEVICE)
+        begin(lane, run.replace(seed=seed))
         for at in (0, 1, 2):  # nothing stored; the last of a task, 6 examples; 32 and 8
             apart = step_of_both(lane, plain, at)
             print(f"step {at}, seed {seed}: {apart}")
@@ -215,9 +215,9 @@ def test_a_step_of_a_network_without_batchnorm_is_the_plain_loops(settings):
 # Whole runs.
 
 
-def play(lane: Lane, run: TrainRun, others: Sequence[Lane] = ()) -> dict[str, Tensor]:
+def play(lane: Lane, run: Run, others: Sequence[Lane] = ()) -> dict[str, Tensor]:
     """Take the run in a lane's last slot to the end of its tape, the others with it, and give all that it leaves."""
-    stream, slot = plan(run).stream, lane.width - 1
+    stream, slot = plan(run).plan.stream, lane.width - 1
     for step in range(len(stream)):
         for one in (lane, *others):
             one.advance(1)
@@ -243,7 +243,7 @@ def test_a_run_does_not_depend_on_its_neighbours_or_its_lane(precision):
     lanes = [make_lane(run, width) for width in (3, 2)]
     amid = play(lanes[0], run, lanes[1:])
     assert same(alone, amid)
-    begin(lanes[0], run.with_seed(10))
+    begin(lanes[0], run.replace(seed=10))
     assert not same(alone, play(lanes[0], run))  # or a comparison would be worth nothing
 
 
@@ -285,7 +285,7 @@ def test_nothing_of_a_diverged_run_remains_on_its_lane(settings):
 @pytest.mark.parametrize("settings", [{}, {"head": "linear", "learner": "der++"}], ids=str)
 def test_a_lane_that_rounds_stays_near_the_plain_loop(settings, precision):
     run = config(precision=precision, **settings)
-    lane, plain = make_lane(run), Run(run, images(), DEVICE)
+    lane, plain = make_lane(run), Training(run, images(), DEVICE)
     for _ in steps(plain):
         pass
     losses = play(lane, run)["losses"]

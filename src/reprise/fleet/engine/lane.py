@@ -24,12 +24,14 @@ from reprise.fleet.engine.bodies import Body, Separate, Stacked
 from reprise.fleet.engine.flat_state import Layout, aligned
 from reprise.fleet.engine.fused_eval import read_out
 from reprise.fleet.engine.launch import launch, rehearsal
-from reprise.fleet.planned import Planned
+from reprise.fleet.lane_plan import LanePlan
 from reprise.learners import Batch, LearnerContext, Step, make_learner
-from reprise.train.augment import PAD
-from reprise.train.config import TrainRun
+from reprise.runs.augmentation import PAD
+from reprise.runs.run import Run
+from reprise.runs.settings import StreamSettings
 from reprise.train.evaluate import arithmetic, forward_precision
 from reprise.train.pixels import Pixels
+from reprise.train.state import make_network
 
 _BLOCK = 1024
 _PIECE = 2048
@@ -43,9 +45,14 @@ class Lane:
     """
 
     def __init__(
-        self, config: TrainRun, pixels: Pixels, test: Pixels, classes: int, longest: int, tests: int, width: int = 1
+        self, run: Run, pixels: Pixels, test: Pixels, classes: int, longest: int, tests: int, width: int = 1
     ) -> None:
-        self.config = config
+        stream, descent, readout = run.stream, run.descent, run.readout
+        assert isinstance(stream, StreamSettings)
+        assert descent is not None
+        assert readout is not None
+        self.run, self.descent, self.precision = run, descent, descent.precision
+        self.batch, self.replay, self.horizon = stream.batch, run.memory.replay, readout.ema
         self.pixels, self.test = pixels, test
         self.classes = classes
         self.width = width
@@ -53,8 +60,8 @@ class Lane:
         on_a_gpu = device.type == "cuda"
         self.stream = torch.cuda.Stream(device) if on_a_gpu else None
         self.branches = [torch.cuda.Stream(device) if on_a_gpu else None for _ in range(1, width)]
-        self.segments = 1 + (config.draws if config.replay else 0)
-        self.sizes = (config.batch, *[config.replay] * (self.segments - 1))
+        self.segments = 1 + (run.draws if self.replay else 0)
+        self.sizes = (self.batch, *[self.replay] * (self.segments - 1))
         self.positions = sum(self.sizes)
         self.examples = len(pixels.labels)
         self.longest = longest
@@ -70,7 +77,7 @@ class Lane:
         self.synchronize()
 
     def _allocate(self, tests: int) -> None:
-        device, runs, positions, batch = self.device, self.width, self.positions, self.config.batch
+        device, runs, positions, batch = self.device, self.width, self.positions, self.batch
         height, width = self.pixels.images.shape[1:3]
 
         def zeros(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -82,7 +89,7 @@ class Lane:
         self.crops = zeros(longest, positions, 3, dtype=torch.int8)
         self.counter = zeros(dtype=torch.int64)
         self.active = zeros(dtype=torch.int32)
-        dtype = torch.bfloat16 if self.config.precision == "bf16" else torch.float32
+        dtype = torch.bfloat16 if self.precision == "bf16" else torch.float32
         self.x = zeros(positions, height, width, 3, dtype=dtype)
         self.y, self.example = zeros(positions, dtype=torch.int64), zeros(positions, dtype=torch.int64)
         self.keep, self.group = zeros(batch, dtype=torch.int64), zeros(batch, dtype=torch.int64)
@@ -94,7 +101,8 @@ class Lane:
         self.correct = zeros(tests, 2, self.classes, dtype=torch.int64)
 
     def _build(self) -> None:
-        config, device = self.config, self.device
+        device, learner = self.device, self.run.learner
+        assert learner is not None
         first = self._network()
         self.nets = [first, *(copy.deepcopy(first) for _ in range(1, self.width))]
         self.mean_nets = copy.deepcopy(self.nets)
@@ -107,18 +115,18 @@ class Lane:
         self.copies: Tensor | None = None
         self.body: Body
         if first.stackable:
-            if config.precision == "bf16":
+            if self.precision == "bf16":
                 self.copies = torch.empty_like(self.rows[:, : layout.copied], dtype=torch.bfloat16)
             height, width = self.pixels.images.shape[1:3]
             self.body = Stacked(
-                self.nets, layout, self.rows, self.copies, self.real, self.sizes, (height, width), config.precision
+                self.nets, layout, self.rows, self.copies, self.real, self.sizes, (height, width), self.precision
             )
         else:
             self.body = Separate(self.nets, layout)
         # One id more than there are, for logits that nobody will ask for.
-        setting = LearnerContext(self.classes, self.examples + 1, config.seed, config.passes)
+        context = LearnerContext(self.classes, self.examples + 1, self.run.seed, learner.passes)
         self.learners = [
-            make_learner(config.learner, net, setting, **config.hyper).to(device).train() for net in self.body.networks
+            make_learner(learner.name, net, context, **learner.hyper).to(device).train() for net in self.body.networks
         ]
         self.pieces = _pieces(layout, self.body, device)
         has_bias = getattr(self.nets[0].fc, "bias", None) is not None
@@ -126,8 +134,7 @@ class Lane:
         self.biases = torch.zeros(shape, device=device) if has_bias else None
 
     def _network(self) -> nets.Network:
-        config = self.config
-        net = nets.build(config.backbone, classes=self.classes, head=config.head, width=config.width, seed=config.seed)
+        net = make_network(self.run, self.classes)
         return net.to(self.device).to(memory_format=torch.channels_last).train()  # type: ignore[call-overload,no-any-return]
 
     def _capture(self, stream: torch.cuda.Stream) -> None:
@@ -147,7 +154,7 @@ class Lane:
 
     def _step(self) -> None:
         """One step of training of every run, wherever its counter stands."""
-        with arithmetic(self.config.precision):
+        with arithmetic(self.precision):
             self._fetch()
             present = torch.zeros_like(self.seen).scatter_(1, self.group, True)
             self.seen |= present
@@ -173,15 +180,15 @@ class Lane:
             main.wait_stream(branch)  # type: ignore[union-attr]
 
     def _fetch(self) -> None:
-        pixels, config = self.pixels, self.config
+        pixels = self.pixels
         height, width = pixels.images.shape[1:3]
         grid = (self.positions, -(-height * width * 3 // _BLOCK), self.width)
         launch(
             step_kernels.fetch, grid,
             pixels.images, pixels.labels, self.ids, self.counts, self.crops, self.counter, self.active, pixels.shift,
             pixels.scale, self.x, self.y, self.example, self.keep, self.group, self.weight, self.real,
-            self.ids.shape[1], height=height, width=width, positions=self.positions, incoming=config.batch,
-            replay=max(config.replay, 1), segments=self.segments, pad=PAD, nowhere=self.examples, classes=self.classes,
+            self.ids.shape[1], height=height, width=width, positions=self.positions, incoming=self.batch,
+            replay=max(self.replay, 1), segments=self.segments, pad=PAD, nowhere=self.examples, classes=self.classes,
             block=_BLOCK,
         )  # fmt: skip
 
@@ -196,7 +203,7 @@ class Lane:
     def _differentiate(self, run: int, step: Step) -> None:
         """A run's own loss, and what it asks of the network."""
         learner = self.learners[run]
-        with forward_precision(self.config.precision, self.device):
+        with forward_precision(self.precision, self.device):
             loss, logits = learner(step)
         self.body.take(run, torch.autograd.grad(loss, self.body.wanted(run)))
         with torch.no_grad():
@@ -206,12 +213,12 @@ class Lane:
 
     def _sgd_ema(self) -> None:
         """SGD and the averaged read-out, over all weights of all runs at once."""
-        config, layout, length = self.config, self.layout, self.rows.shape[1]
+        descent, layout, length = self.descent, self.layout, self.rows.shape[1]
         copies = self.rows if self.copies is None else self.copies
         launch(
             step_kernels.sgd_ema, (len(self.pieces[0]), self.width),
             self.rows, self.mean_rows, copies, self.body.gradient, *self.pieces, self.real, length, copies.shape[1],
-            self.body.gradient.shape[1], self.segments, config.lr, config.weight_decay, horizon=config.ema,
+            self.body.gradient.shape[1], self.segments, descent.lr, descent.weight_decay, horizon=self.horizon,
             copied=0 if self.copies is None else layout.copied, block=_PIECE,
         )  # fmt: skip
         left = layout.length - layout.weights
@@ -219,12 +226,12 @@ class Lane:
             launch(
                 step_kernels.average, (-(-left // _BLOCK), self.width),
                 self.rows, self.mean_rows, self.real, layout.weights, length, self.segments,
-                horizon=config.ema, block=_BLOCK,
+                horizon=self.horizon, block=_BLOCK,
             )  # fmt: skip
         self.body.changed()
 
     def _note(self) -> None:
-        batch, at = self.config.batch, self.counter[:, None]
+        batch, at = self.batch, self.counter[:, None]
         self.losses.scatter_(1, at, self.loss)
         right = (self.logits.argmax(2) == self.y[:, :batch]) & (self.weight[:, :batch] > 0)
         self.hits.scatter_(1, at, right.sum(1, keepdim=True))
@@ -235,7 +242,7 @@ class Lane:
             self.biases.scatter_(1, self.counter[:, None, None].expand_as(now), now)
 
     @torch.no_grad()
-    def begin(self, slot: int, planned: Planned, weights: Tensor) -> None:
+    def begin(self, slot: int, planned: LanePlan, weights: Tensor) -> None:
         """Take a run: its tape, its crops, its initial weights. Nothing of the last one remains."""
         with torch.cuda.stream(self.stream):
             for mine, theirs in ((self.ids, planned.ids), (self.counts, planned.counts), (self.crops, planned.crops)):
@@ -290,17 +297,16 @@ class Lane:
     @torch.no_grad()
     def evaluate(self, slot: int, number: int, chosen: NDArray[np.int64]) -> None:
         """Test both read-outs of a run on these images, and keep the counts under `number`."""
-        config = self.config
         batches = max(-(-len(chosen) // _TEST_BATCH), 1)
         padded = np.zeros(batches * _TEST_BATCH, np.int64)  # every batch of one size: algorithms are chosen once
         padded[: len(chosen)] = chosen
-        with torch.cuda.stream(self.stream), _same_algorithms(), arithmetic(config.precision):
+        with torch.cuda.stream(self.stream), _same_algorithms(), arithmetic(self.precision):
             ids = _sent(padded, self.device)
             real = torch.arange(len(padded), device=self.device) < len(chosen)
             labels = self.test.labels[ids]
             for which, net in enumerate((self.mean_nets[slot], self.nets[slot])):
-                forward = read_out(net, config.precision) if net.stackable else _evaluated(net)
-                with forward_precision(config.precision, self.device):
+                forward = read_out(net, self.precision) if net.stackable else _evaluated(net)
+                with forward_precision(self.precision, self.device):
                     parts = [
                         forward(self.test.normalised(self.test.gather(part))).argmax(1)
                         for part in torch.split(ids, _TEST_BATCH)

@@ -1,0 +1,43 @@
+"""Which runs lanes can play, and which of them can share lanes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+
+from reprise.learners import Learner, find_learner
+from reprise.runs.run import Run
+
+_FREE = {"seed", "imbalance", "storage", "retrieval", "buffer", "order", "disjoint", "blur"}
+"""What runs on one lane may differ in: it is on their tapes, or in their initial weights."""
+
+
+def capturable(run: Run) -> bool:
+    """Whether a run's step can be captured: nothing in it asks the host, and padding leaves its arithmetic alone."""
+    if run.learner is None or run.descent is None:
+        return False
+    learner = find_learner(run.learner.name)
+    return (
+        learner.capturable
+        and learner.predictor is Learner.predictor  # a lane tests logits
+        and run.descent.optimizer == "sgd"
+        and not run.descent.momentum
+        and not run.scored
+        and run.learner.passes == "separate"
+        and 1 + (learner.draws if run.memory.replay else 0) <= 3
+        and find_spec("triton") is not None
+    )
+
+
+def lane_kind(run: Run) -> tuple[object, ...]:
+    """What the runs of one lane must share, as it is built for it; the rest is on their tapes."""
+    settings = {name: value for name, value in run.flat().items() if name not in _FREE}
+    return tuple(sorted((name, str(value)) for name, value in settings.items()))
+
+
+def together(runs: Sequence[Run], key: Callable[[Run], object]) -> list[list[Run]]:
+    """The runs in groups of equal key, in order of first appearance."""
+    groups: dict[object, list[Run]] = {}
+    for run in runs:
+        groups.setdefault(key(run), []).append(run)
+    return list(groups.values())

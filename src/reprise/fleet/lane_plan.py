@@ -1,0 +1,57 @@
+"""A run's plan as a lane plays it: every step a row of images, the incoming batch first, then each replay batch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reprise.runs.plan import Ids, Labels, RunPlan, make_plan
+from reprise.runs.run import Run
+from reprise.runs.settings import StreamSettings
+
+
+@dataclass(frozen=True, eq=False)
+class LanePlan:
+    """A plan, and its rows: of one length for all steps, where batches that are not full are padded."""
+
+    plan: RunPlan
+    ids: NDArray[np.int32]  # steps × images; one that is not real repeats the first of its batch
+    counts: NDArray[np.int32]  # steps × batches: images that are real
+    crops: NDArray[np.int8]  # steps × images × 3
+
+
+def make_lane_plan(run: Run, labels: Labels) -> LanePlan:
+    """Plan a run for a lane."""
+    plan, stream = make_plan(run, labels), run.stream
+    tape, crops, replay_crops = plan.tape, plan.crops, plan.replay_crops
+    assert tape is not None
+    assert crops is not None
+    assert replay_crops is not None
+    assert isinstance(stream, StreamSettings)
+    size = run.replay_size
+    steps, draws = tape.replay.shape[:2]
+    batches = [_filled(tape.incoming, stream.batch)]
+    batches += [_filled(tape.replay[:, draw], size) for draw in range(draws if size else 0)]
+    counts = [np.count_nonzero(tape.incoming >= 0, axis=1)]
+    counts += [np.count_nonzero(tape.replay[:, draw] >= 0, axis=1) for draw in range(draws if size else 0)]
+    # A batch shorter than its part of the row leaves the rest of it unused.
+    arriving = np.zeros((steps, stream.batch, 3), np.int8)
+    arriving[:, : crops.shape[1]] = crops
+    return LanePlan(
+        plan,
+        np.concatenate(batches, 1).astype(np.int32),
+        np.stack(counts, 1).astype(np.int32),
+        np.concatenate([arriving, replay_crops.reshape(steps, -1, 3)], 1),
+    )
+
+
+def _filled(rows: Ids, width: int) -> Ids:
+    """Rows of this width, each filled up with its first id; a row without any, with id 0."""
+    filled = np.zeros((len(rows), width), np.int64)
+    filled[:, : rows.shape[1]] = rows
+    first = np.maximum(rows[:, :1], 0) if rows.shape[1] else np.zeros((len(rows), 1), np.int64)
+    beyond = np.ones(filled.shape, bool)
+    beyond[:, : rows.shape[1]] = rows < 0
+    return np.where(beyond, first, filled)

@@ -1,0 +1,124 @@
+"""Which runs lanes can play, and which of them may share a lane."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+import pytest
+from train.tinyruns import config
+
+from reprise.fleet import grouping
+from reprise.fleet.grouping import capturable, lane_kind, together
+from reprise.runs import Run
+from reprise.runs.run import flat_names
+
+# What can be captured.
+
+CAN = [
+    *({"learner": name} for name in ("er", "er-ace", "der", "der++", "der++-ace", "none", "joint")),
+    {"head": "linear"},
+    {"replay": 0},
+    {"learner": "der++", "replay": 0},
+    {"lr": 0.1, "weight_decay": 0.01},
+    {"precision": "bf16"},
+    {"validation": True, "evaluate_every": 3},
+    {"retrieval": "fixed", "storage": "cbrs"},
+]
+CANNOT = [
+    {"learner": "refresh"},  # its noise is seeded by the host
+    {"learner": "ocm"},  # its views are drawn by the host
+    {"learner": "er", "retrieval": "mir:12"},  # the network is asked what to draw
+    {"passes": "joint"},  # BatchNorm would have to leave padding out within one batch
+    {"momentum": 0.9},
+    {"optimizer": "adam", "momentum": 0.0},
+]
+
+
+@pytest.fixture
+def with_triton(monkeypatch):
+    monkeypatch.setattr(grouping, "find_spec", lambda name: object())
+
+
+@pytest.mark.usefixtures("with_triton")
+@pytest.mark.parametrize("settings", CAN, ids=str)
+def test_a_step_that_needs_nothing_from_the_host_can_be_captured(settings):
+    assert capturable(config(**settings))
+
+
+@pytest.mark.usefixtures("with_triton")
+@pytest.mark.parametrize("settings", CANNOT, ids=str)
+def test_a_step_that_needs_the_host_cannot_be_captured(settings):
+    assert not capturable(config(**settings))
+
+
+def test_without_triton_nothing_is_captured(monkeypatch):
+    monkeypatch.setattr(grouping, "find_spec", lambda name: None if name == "triton" else find_spec(name))
+    assert not capturable(config())
+
+
+# Which runs may share a lane: those alike in all but what is on the tape.
+
+FREE = {
+    "seed": 5,
+    "imbalance": 10.0,
+    "storage": "cbrs",
+    "retrieval": "iid",
+    "buffer": 30,
+    "order": "permuted",
+    "disjoint": 0.5,
+    "blur": 0.1,
+}
+BOUND = {
+    "dataset": "glyphs",
+    "learner": "er",
+    "hyper": {"mask": "none"},
+    "replay": 5,
+    "backbone": "vit_tiny_patch16_224",
+    "width": 3,
+    "head": "linear",
+    "pretrained": True,
+    "batch": 9,
+    "tasks": 2,
+    "validation": True,
+    "size": 8,
+    "holdout": 0.5,
+    "per_class": 3,
+    "test_per_class": 2,
+    "optimizer": "adam",
+    "lr": 0.5,
+    "momentum": 0.5,
+    "weight_decay": 0.1,
+    "augment": "none",
+    "passes": "joint",
+    "precision": "bf16",
+    "ema": 99,
+    "evaluate_every": 2,
+}
+INERT = {"virtual_loss", "scoring", "draws"}  # of scored retrieval, which no lane plays; the last is the learner's
+
+
+def test_every_setting_is_accounted_for():
+    assert FREE.keys() | BOUND.keys() | INERT == {"seed", *flat_names()}
+
+
+@pytest.mark.parametrize("name", FREE)
+def test_runs_that_differ_on_their_tapes_share_a_lane(name):
+    other = config().replace(**{name: FREE[name]})
+    assert other != config()
+    assert lane_kind(other) == lane_kind(config())
+
+
+@pytest.mark.parametrize("name", BOUND)
+def test_runs_that_differ_in_their_step_or_their_tests_share_none(name):
+    wide = {"width": 64} if name == "backbone" else {}  # other backbones have a width of their own
+    other = config(**{**wide, name: BOUND[name]})
+    assert lane_kind(other) != lane_kind(config(**wide))
+
+
+def test_an_audit_needs_no_lane():
+    assert not capturable(Run.of(learner=None))
+
+
+def test_groups_are_in_order_of_first_appearance():
+    runs = [config(seed=seed, lr=lr) for seed in range(2) for lr in (0.5, 0.1)]
+    assert together(runs, lane_kind) == [[runs[0], runs[2]], [runs[1], runs[3]]]
