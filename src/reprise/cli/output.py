@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from reprise.cli.errors import RunFailed, WrongRequest
+from reprise.core.files import scratch_name, write_atomic
 
 
 def check_output(path: str, option: str) -> None:
@@ -20,7 +21,7 @@ def check_output(path: str, option: str) -> None:
     try:
         if target.exists() and not target.is_file():
             return  # a pipe or a device
-        scratch = _scratch(target)
+        scratch = scratch_name(Path(os.path.realpath(target)))
         scratch.touch()
         scratch.unlink(missing_ok=True)  # somebody who ends a run in this folder may have cleared it away
     except OSError as error:
@@ -34,16 +35,6 @@ def write_output(path: str, content: bytes) -> None:
         if target.exists() and not target.is_file():
             target.write_bytes(content)  # a pipe or a device must not be replaced by a file
             return
-        scratch = _scratch(target)
-        try:
-            scratch.write_bytes(content)
-            os.replace(scratch, os.path.realpath(target))
-        finally:
-            scratch.unlink(missing_ok=True)
+        write_atomic(os.path.realpath(target), lambda file: file.write(content))
     except OSError as error:
         raise RunFailed(f"cannot write {path!r}: {error.strerror}") from error
-
-
-def _scratch(target: Path) -> Path:
-    real = Path(os.path.realpath(target))
-    return real.with_name(f".{real.name}.{os.getpid()}.part")

@@ -27,8 +27,7 @@ class OtherFormat(Damaged):
 def write_atomic(path: str | os.PathLike[str], fill: Callable[[IO[bytes]], object]) -> None:
     """Let `fill` write a file, which appears under its name once it is whole and on the disk."""
     target = Path(path)
-    # Neither two processes nor two threads of one may share a scratch file.
-    scratch = target.with_name(f".{target.name}.{os.getpid()}.{threading.get_ident()}.part")
+    scratch = scratch_name(target)
     try:
         with scratch.open("wb") as file:
             fill(file)
@@ -38,6 +37,11 @@ def write_atomic(path: str | os.PathLike[str], fill: Callable[[IO[bytes]], objec
         sync_folder(target.parent)
     finally:
         scratch.unlink(missing_ok=True)
+
+
+def scratch_name(target: Path) -> Path:
+    """The file that becomes `target`: neither two processes nor two threads of one may share it."""
+    return target.with_name(f".{target.name}.{os.getpid()}.{threading.get_ident()}.part")
 
 
 class FolderBusy(ValueError):

@@ -10,12 +10,13 @@ import hashlib
 import json
 import os
 import sys
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from reprise.core.files import scratch_name, write_json
 
 from .errors import DataError
 from .imageset import Images, Triple, channel_statistics
@@ -53,8 +54,7 @@ def kept(
         return found
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        # Two processes must not share a scratch file, nor two threads of one.
-        scratch = folder / f".{key}-{digest}.{os.getpid()}.{threading.get_ident()}.part"
+        scratch = scratch_name(pixels)
         try:
             # Claims the room on the disk before hours of decoding.
             images: Images = np.lib.format.open_memmap(scratch, "w+", np.uint8, shape)
@@ -63,8 +63,7 @@ def kept(
             images.flush()  # type: ignore[attr-defined]
             del images
             os.replace(scratch, pixels)
-            scratch.write_text(json.dumps({"made_from": origin, "mean": statistics[0], "std": statistics[1]}, indent=1))
-            os.replace(scratch, note)
+            write_json(note, {"made_from": origin, "mean": statistics[0], "std": statistics[1]})
         finally:
             scratch.unlink(missing_ok=True)
         _forget(folder, key, digest)
