@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from reprise.audit import longest_wait
 from reprise.core.files import Record
 from reprise.core.registry import did_you_mean
+from reprise.lab import waits
 from reprise.lab.table import flat
-from reprise.memory import Scheduled, as_retrieval
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -72,17 +70,12 @@ class RunGroup:
     @cached_property
     def tail(self) -> Floats:
         """The share of gaps of at least 1, 2, … steps, over all seeds; empty where there was no gap."""
-        gaps = [record["gaps"] for record in self.records.values()]
-        counts = np.zeros(1 + max((max(one["steps"], default=0) for one in gaps), default=0), np.int64)
-        for one in gaps:
-            counts[np.array(one["steps"], np.int64)] += np.array(one["count"], np.int64)
-        tail: Floats = np.cumsum(counts[::-1])[::-1][1:] / max(int(counts.sum()), 1)
-        return tail
+        return waits.gap_tail([*self.records.values()])
 
     @property
     def longest(self) -> int:
         """The longest wait, which need not be a gap; 0 if no class was ever stored when a batch was drawn."""
-        return max(longest_wait(record["audit"]) or 0 for record in self.records.values())
+        return waits.longest(self.records.values()) or 0
 
     @property
     def broken(self) -> float:
@@ -93,24 +86,12 @@ class RunGroup:
     @property
     def retrieval(self) -> str:
         """The spec of their retrieval."""
-        return str(self._memory["retrieval"])
+        return str(next(iter(self.records.values()))["run"]["memory"]["retrieval"])
 
     @property
     def bound(self) -> int | None:
         """The longest wait that is proved once all classes are stored and stay; None where nothing is proved."""
-        try:
-            retrieval = as_retrieval(self.retrieval)
-        except ValueError:
-            return None  # a policy of somebody else's, which is not known here
-        classes = max(record["audit"]["class_max"] for record in self.records.values())
-        if not isinstance(retrieval, Scheduled) or not classes or not self._memory["replay"]:
-            return None
-        return retrieval.schedule.bound(classes, self._memory["replay"])
-
-    @property
-    def _memory(self) -> Mapping[str, Any]:
-        memory: Mapping[str, Any] = next(iter(self.records.values()))["run"]["memory"]
-        return memory
+        return waits.proved([*self.records.values()])
 
 
 def value_of(record: Record, metric: str, readout: str = "ema") -> float | None:

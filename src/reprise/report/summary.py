@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reprise.audit import KEYS, longest_wait
+from reprise.audit import KEYS
 from reprise.core.files import Record
-from reprise.memory import Scheduled, as_retrieval
+from reprise.lab import waits
 from reprise.runs.run import Run
 from reprise.runs.settings import StillSettings
 
@@ -48,21 +48,17 @@ class Summary:
     @property
     def classes(self) -> int:
         """The largest number of classes resident at once, in any seed."""
-        return max(int(record["audit"]["class_max"]) for record in self.records)
+        return waits.most_classes(self.records)
 
     @property
     def longest(self) -> int | None:
         """The longest wait of any seed, of whatever kind: gap, first, open or cut."""
-        waits = (longest_wait(record["audit"]) for record in self.records)
-        return max((wait for wait in waits if wait is not None), default=None)
+        return waits.longest(self.records)
 
     @cached_property
     def bound(self) -> int | None:
         """The longest wait that is proved for `classes` classes that stay; None where nothing is proved."""
-        retrieval = as_retrieval(self.retrieval)
-        if not isinstance(retrieval, Scheduled) or not self.classes:
-            return None
-        return retrieval.schedule.bound(self.classes, self.run.memory.replay)
+        return waits.proved(self.records)
 
     @property
     def memory_stands_still(self) -> bool:
@@ -72,11 +68,7 @@ class Summary:
     @cached_property
     def gap_counts(self) -> NDArray[np.int64]:
         """How many gaps had 0, 1, 2, … steps, in all seeds."""
-        longest = max((record["gaps"]["steps"][-1] for record in self.records if record["gaps"]["steps"]), default=0)
-        counts = np.zeros(longest + 1, np.int64)
-        for record in self.records:
-            counts[np.array(record["gaps"]["steps"], np.int64)] += np.array(record["gaps"]["count"], np.int64)
-        return counts
+        return waits.gap_counts(self.records)
 
     def to_dict(self) -> dict[str, Any]:
         """What was asked, the mean figures, and the figures of each seed: plain numbers, strings and None."""
