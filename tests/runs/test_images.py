@@ -7,9 +7,12 @@ import pytest
 from train.tinyruns import config
 
 from reprise import data
+from reprise.core import registry
 from reprise.data import from_arrays
-from reprise.runs import Images, Run
+from reprise.execute.one import audit
+from reprise.runs import Images, Run, fingerprints
 from reprise.runs.images import source
+from reprise.streams import Dataset
 
 
 @pytest.fixture
@@ -51,3 +54,12 @@ def test_runs_need_the_same_images_whatever_is_done_to_them():
     assert source(config(per_class=2)) != source(config())
     with pytest.raises(ValueError, match="nothing arrives in this run, so it has no images"):
         source(Run.of(learner=None, classes=5, steps=9))
+
+
+def test_an_audit_of_few_classes_is_known_by_its_labels(monkeypatch):
+    small = Dataset("four", classes=4, train=40)
+    entry = registry._Entry("dataset", "four", small, None, "", False)
+    monkeypatch.setitem(registry._REGISTRY, ("dataset", "four"), entry)
+    run = Run.of(learner=None, dataset="four", tasks=2, batch=4, buffer=8, replay=2)
+    assert fingerprints(run) == fingerprints(run.replace(tasks=4, imbalance=5.0))
+    assert audit(run)["stream"]["boundaries"] == [5, 10]
