@@ -139,6 +139,20 @@ def test_another_learner_beside_a_file_brings_its_own_settings(
     assert other == Run.of(learner="der++", lr=0.5, seed=2)
 
 
+def test_hyperparameters_of_the_file_stay_unless_they_or_the_learner_are_given(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "run.toml"
+    file.write_text('[learner]\nname = "der++-ace"\nhyper = { alpha = 0.9, beta = 0.7 }\n', encoding="utf-8")
+    for option, value in (("--hyper", "mask=present,beta=0.6"), ("--mask", "present"), ("--learner", "der++-ace")):
+        hyper = {"alpha": 0.9, "beta": 0.7, **(read_hyper(value) if option == "--hyper" else {})}
+        hyper |= {"mask": value} if option == "--mask" else {}
+        found = described(capsys, "--config", str(file), option, value)
+        assert found == Run.of(learner="der++-ace", hyper=hyper)
+    other = described(capsys, "--config", str(file), "--learner", "der++", "--hyper", "beta=0.6")
+    assert other == Run.of(learner="der++", hyper={"beta": 0.6})
+
+
 def test_lists_in_files_and_options_make_every_combination(tmp_path: Path) -> None:
     file = tmp_path / "runs.json"
     file.write_text(json.dumps({"seed": [0, 1], "memory": {"retrieval": ["iid", "rpr"], "buffer": 50}}))

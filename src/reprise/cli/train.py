@@ -57,7 +57,7 @@ class TrainOptions(_Settings):  # type: ignore[misc]
                 return list(dict.fromkeys(combinations(settings, seeds or [0])))
             description = {"learner": {}, **config_path(self.config), **({"seed": seeds} if seeds else {})}
             runs = expand(description)
-            return list(dict.fromkeys(run.replace(**chosen) for chosen in choices(settings) for run in runs))
+            return list(dict.fromkeys(_changed(run, chosen) for chosen in choices(settings) for run in runs))
 
     def _seeds(self) -> list[int]:
         if self.seed is not None and self.seeds is not None:
@@ -217,6 +217,14 @@ class Train(TrainOptions):
         for what, path in (("Figures", self.json), kept):
             if path is not None:
                 console.print(Words(f"{what}: {path}", style="dim"), soft_wrap=True)
+
+
+def _changed(run: Run, settings: dict[str, Any]) -> Run:
+    """A run of a file with the options given beside it; hyper-parameters that are not among them stay."""
+    assert run.learner is not None
+    if "hyper" in settings and settings.get("learner", run.learner.name) == run.learner.name:
+        settings = {**settings, "hyper": {**run.learner.hyper, **settings["hyper"]}}
+    return run.replace(**settings)
 
 
 def _need_timm(backbone: str) -> None:

@@ -186,7 +186,7 @@ class Run:
             and self.data.augment == _usual_augment(self.data)
         ):
             found["data"] = {"augment": None}
-        if self.learner is not None and "name" in changes.get("learner", {}):
+        if self.learner is not None and changes.get("learner", {}).get("name", self.learner.name) != self.learner.name:
             from reprise.learners import find_learner
 
             own = vars(find_learner(self.learner.name).descent)
