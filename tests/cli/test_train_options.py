@@ -174,6 +174,8 @@ def test_lists_in_files_and_options_make_every_combination(tmp_path: Path) -> No
         ('[memory]\nbuffer = "many"', "buffer must be a whole number, got 'many'"),
         ("[memory", "is not TOML: "),
         ("seed = -1", "seed must be"),
+        ("seed = []", "seed must have a value, got an empty list"),
+        ("[memory]\nretrieval = []", "retrieval must have a value, got an empty list"),
     ],
 )
 def test_a_wrong_file_is_a_sentence(text: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -46,6 +46,9 @@ def expand(description: Mapping[str, Any]) -> list[Run]:
         if section != "seed" and isinstance(values, Mapping):
             several += [(section, name) for name, value in values.items() if isinstance(value, list)]
     seeds = description.get("seed", 0)
+    for name, values in [("seed", seeds), *((name, description[section][name]) for section, name in several)]:
+        if values == []:
+            raise ValueError(f"{name} must have a value, got an empty list")
     runs = []
     for chosen in product(*(description[section][name] for section, name in several)):
         one = {name: dict(values) if isinstance(values, Mapping) else values for name, values in description.items()}
