@@ -234,3 +234,32 @@ def test_audits_need_no_torch():
     torch, steps = done.stdout.split()
     assert torch == "False"
     assert int(steps) > 300
+
+
+WITHOUT_TORCH = """
+import sys
+
+class NoTorch:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name.partition(".")[0] == "torch":
+            raise ModuleNotFoundError("No module named 'torch'", name="torch")
+
+sys.meta_path.insert(0, NoTorch)
+from reprise.cli import main
+from reprise.runs import Run
+
+try:
+    Run.of()
+except ModuleNotFoundError as error:
+    print(error)
+sys.exit(main(["study", "show", "demo"]))
+"""
+
+
+def test_a_run_that_trains_says_what_it_lacks_without_torch():
+    done = subprocess.run([sys.executable, "-c", WITHOUT_TORCH], capture_output=True, text=True, timeout=100)
+    assert done.returncode == 2
+    said = "training needs torch, which is not installed"
+    assert said in done.stdout
+    assert done.stderr.startswith(f"reprise: {said}")

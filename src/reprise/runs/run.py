@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
+from reprise.core.extras import NotInstalled, not_installed
 from reprise.core.files import digest
 from reprise.core.rng import check_seed
 from reprise.memory import Memory, as_retrieval, as_storage, is_scored
@@ -90,8 +91,12 @@ class Run:
 
     def _fill_in(self, learner: LearnerSettings) -> None:
         """Complete a run that trains, and check what only its learner can tell."""
-        from reprise.learners import find_learner, hyperparameters
-
+        try:
+            from reprise.learners import find_learner, hyperparameters
+        except ModuleNotFoundError as error:
+            if error.name != "torch":
+                raise
+            raise NotInstalled(not_installed("training needs torch", "train"), name="torch") from None
         if self.data is None:
             raise ValueError("a learner needs images that arrive; a memory that stands still can only be audited")
         kind = find_learner(learner.name)
