@@ -104,6 +104,29 @@ def test_a_number_is_the_same_of_whatever_kind(kind):
     assert json.dumps(given.to_dict()) == json.dumps(wanted.to_dict())
 
 
+@pytest.mark.parametrize(
+    ("spelt", "other"),
+    [
+        ("reused:4", "reused:04"),
+        ("deadline:2", " deadline:2.0"),
+        ("window:0.5+pass", "window:.5+pass"),
+        ("rpr", "rpr "),
+    ],
+)
+def test_a_spec_is_the_same_however_it_is_spelt(spelt, other):
+    for learner in (None, "er"):
+        one, two = (
+            Run.of(learner=learner, retrieval=text, storage=f"{end}fifo") for text, end in ((spelt, ""), (other, " "))
+        )
+        assert one == two
+        assert (two.memory.retrieval, two.memory.storage) == (spelt, "fifo")
+        assert one.identity(DATA) == two.identity(DATA)
+
+
+def test_nought_is_nought():
+    assert Run.of(blur=-0.0).identity(DATA) == Run.of(blur=0.0).identity(DATA)
+
+
 def test_the_order_of_hyperparameters_does_not_matter():
     name = next(name for name in LEARNERS if len(Run.of(learner=name).learner.hyper) > 1)
     hyper = dict(Run.of(learner=name).learner.hyper)

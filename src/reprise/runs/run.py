@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache
 from pathlib import Path
@@ -13,6 +13,7 @@ from reprise.core.extras import NotInstalled, not_installed
 from reprise.core.files import digest
 from reprise.core.rng import check_seed
 from reprise.memory import Memory, as_retrieval, as_storage, is_scored
+from reprise.memory.resolve import spec_of
 from reprise.runs.settings import (
     DESCRIPTIONS,
     DataSettings,
@@ -62,6 +63,8 @@ class Run:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "seed", check_seed(self.seed))
+        self._set("memory", storage=_one_spelling(self.memory.storage, as_storage))
+        self._set("memory", retrieval=_one_spelling(self.memory.retrieval, as_retrieval))
         if isinstance(self.stream, StreamSettings) == (self.data is None):
             raise ValueError(
                 "a run is of a data set that arrives, or of a memory that stands still: give one of the two"
@@ -328,6 +331,16 @@ _TRAINING: dict[str, type[Section]] = {name: SECTIONS[name] for name in ("networ
 def flat_names() -> dict[str, tuple[str, str]]:
     """For each name on the command line, the section and the setting that it stands for."""
     return {option: (name, one.name) for name, section in SECTIONS.items() for option, one in options(section)}
+
+
+def _one_spelling(text: str, read: Callable[[str], object]) -> str:
+    """A spec as its policy writes it, so that `reused:04` is the run of `reused:4`; as given, if that cannot be read."""
+    policy = read(text)
+    spelt = spec_of(policy)
+    try:
+        return spelt if read(spelt) == policy else text
+    except ValueError:
+        return text
 
 
 def _usual_augment(data: DataSettings) -> str:

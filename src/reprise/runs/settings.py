@@ -48,7 +48,7 @@ class Setting:
             number = as_float(value, name)
             if self.least is not None and number < self.least:
                 raise ValueError(f"{name} must be {self.least:g} or more, got {number}")
-            return number
+            return number + 0.0  # there is one nought, not two
         if self.kind is bool and not isinstance(value, bool):
             raise TypeError(f"{name} must be True or False, got {value!r}")
         if self.kind is str and not isinstance(value, str):
