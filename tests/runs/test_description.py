@@ -101,6 +101,8 @@ def test_the_table_names_every_setting_that_can_be_wrong():
         ({"learner": None, "classes": 10, "steps": 50, "buffer": 25}, ["10 classes", "25 examples evenly"]),
         ({"learner": None, "width": 8}, ["trains nothing", "network"]),
         ({"learner": None, "retrieval": "mir:5"}, ["'mir:5'", "asks a model"]),
+        ({"learner": None, "per_class": 5}, ["an audit is of all labels", "got per_class=5"]),
+        ({"learner": None, "holdout": 0.2}, ["an audit is of all labels", "got holdout=0.2"]),
     ],
 )
 def test_settings_that_do_not_go_together_are_named(given, words):

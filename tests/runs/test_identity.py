@@ -56,7 +56,12 @@ OTHER = {
 """For every setting, a value that is not the usual one."""
 
 
-OF_AN_AUDIT = [name for name in OTHER if name == "seed" or flat_names()[name][0] in ("data", "stream", "memory")]
+OF_IMAGES = {"augment", "size", "holdout", "per_class", "test_per_class"}  # which an audit does not read
+OF_AN_AUDIT = [
+    name
+    for name in OTHER
+    if name == "seed" or (flat_names()[name][0] in ("data", "stream", "memory") and name not in OF_IMAGES)
+]
 DATA = {"train": "ab12", "test": "cd34"}
 LABELS = {"labels": "ef56"}
 

@@ -81,6 +81,9 @@ class Run:
         for name in ("network", "descent", "readout", "evaluation"):
             if getattr(self, name) is not None:
                 raise ValueError(f"a run without a learner trains nothing, so it has no {name}")
+        for name in () if self.data is None else ("augment", "size", "holdout", "per_class", "test_per_class"):
+            if (value := getattr(self.data, name)) is not None:
+                raise ValueError(f"an audit is of all labels of its data set and reads no image, got {name}={value!r}")
         self._set("memory", draws=1 if self.memory.draws is None else self.memory.draws)
         if self.scored:
             raise ValueError(
