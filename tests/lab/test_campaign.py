@@ -197,3 +197,12 @@ def test_records_are_the_same_whatever_the_store_holds(store: Store) -> None:
     records: list[Record] = [result(one.record) for one in made(said_otherwise, store, executor)]
     assert executor.made == []
     assert [record["run"] for record in records] == [run.to_dict() for run in RUNS]
+
+
+def test_checkpoints_stay_where_the_record_cannot_be_used(store: Store) -> None:
+    identities = [result(one.record)["identity"] for one in made(RUNS[:2], store)]
+    for identity in identities:
+        (store.unfinished(identity) / "step-00000001").mkdir(parents=True)
+    store.record_file(identities[0]).write_text("{}")
+    store.tidy()
+    assert [store.unfinished(identity).exists() for identity in identities] == [True, False]

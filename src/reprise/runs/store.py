@@ -134,7 +134,7 @@ class Store:
         for place, name in ((self.folder, identity), (self.folder / "records", identity), (self.files(identity), "")):
             for scratch in place.glob(f".{name}*.part"):
                 scratch.unlink(missing_ok=True)
-        if self.record_file(identity).exists():
+        if self.get(identity) is not None:  # one that cannot be used is made again, from these checkpoints
             shutil.rmtree(self.unfinished(identity), ignore_errors=True)
         for scratch in self.unfinished(identity).glob(".*.part"):
             shutil.rmtree(scratch, ignore_errors=True)
