@@ -206,3 +206,11 @@ def test_checkpoints_stay_where_the_record_cannot_be_used(store: Store) -> None:
     store.record_file(identities[0]).write_text("{}")
     store.tidy()
     assert [store.unfinished(identity).exists() for identity in identities] == [True, False]
+
+
+def test_scratch_files_of_an_index_go_whoever_left_them(store: Store) -> None:
+    made(RUNS[:1], store)
+    for name in (".index.md.123.456.part", ".index.md.123.part"):  # by writing it; by trying whether one could
+        (store.folder / name).touch()
+    store.tidy()
+    assert scratch_files(store.folder) == []

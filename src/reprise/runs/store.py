@@ -122,7 +122,7 @@ class Store:
         left |= {path.parent.name for path in self.folder.glob("files/*/.*.part")}
         # Of the files beside the folders only the index is written by whoever holds a claim of its name.
         for scratch in [*self.folder.glob(".index.md.*.part"), *self.folder.glob("records/.*.part")]:
-            left.add(re.sub(r"^\.(.+?)(\.json)?\.\d+\.\d+\.part$", r"\1", scratch.name))
+            left.add(re.sub(r"^\.(.+?)(\.json)?(\.\d+)+\.part$", r"\1", scratch.name))
         for identity in left:
             if (claim := self.claim(identity)) is not None:
                 try:
