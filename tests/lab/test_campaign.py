@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
 from pathlib import Path
@@ -214,3 +215,18 @@ def test_scratch_files_of_an_index_go_whoever_left_them(store: Store) -> None:
         (store.folder / name).touch()
     store.tidy()
     assert scratch_files(store.folder) == []
+
+
+def test_a_store_that_cannot_be_put_in_order_takes_no_result_away(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    told: list[str] = []
+    monkeypatch.setattr("reprise.runs.store.write_atomic", refused)
+    assert all(one.record for one in made(RUNS, store, warn=told.append))
+    monkeypatch.setattr("reprise.runs.store.Lock", refused)
+    (store.folder / "claims" / "lapsed").touch()
+    assert all(one.known for one in made(RUNS, store, warn=told.append))
+    assert told == [f"The store {store.folder} could not be put in order: No space left on device."] * 2

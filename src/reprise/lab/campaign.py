@@ -197,10 +197,19 @@ class _Work:
         """Let go of what is held, and leave the store in order."""
         for claim in self.claims.values():
             claim.release()
-        if self.store is not None and self.store.folder.is_dir():
+        if self.store is None or not self.store.folder.is_dir():
+            return
+        try:
             self.store.tidy()
             if self.made:
                 self.store.write_index()
+        except (
+            OSError,
+            ValueError,
+        ) as error:  # it cannot be written to, or is full; what was made is kept or was given
+            why = getattr(error, "strerror", None) or error
+            if self.warn is not None:
+                self.warn(f"The store {self.store.folder} could not be put in order: {why}.")
 
 
 def run_all(
