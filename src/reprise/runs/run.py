@@ -337,7 +337,7 @@ def flat_names() -> dict[str, tuple[str, str]]:
 
 
 def _one_spelling(text: str, read: Callable[[str], object]) -> str:
-    """A spec as its policy writes it, so that `reused:04` is the run of `reused:4`; as given, if that cannot be read."""
+    """A spec as its policy writes it, so that `reused:04` is the run of `reused:4`; as given if it cannot be read."""
     policy = read(text)
     spelt = spec_of(policy)
     try:
