@@ -5,6 +5,8 @@ Lanes that only count stand in for those on a GPU.
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 import torch
 from fleet.counting import CPU, CountingLane, lanes_are, pretend
@@ -223,7 +225,7 @@ class Drivers:
                 ends = [place for place, (kind, _) in enumerate(words) if kind == "ended"]
                 words = words[: ends[0] + 1]
             for word in words:
-                told(word)
+                told(pickle.loads(pickle.dumps(word)))
                 yield []
             yield [(share, WorkerLost("its process ended") if number in self.lost else None)]
 
@@ -265,3 +267,17 @@ def test_a_gpu_whose_process_is_lost_loses_only_what_it_had_left(several, monkey
     assert len(failed) == 2  # of a share of three, one had ended
     assert {str(one.error) for one in failed} == {"its process ended"}
     assert all(isinstance(one.error, TrainingFailed) for one in failed)
+
+
+class Unsent(Exception):
+    """An error that cannot be made anew from its arguments, as another process would have to."""
+
+    def __init__(self, what, why):
+        super().__init__(f"{what}: {why}")
+
+
+def test_an_error_that_cannot_be_sent_is_one_run_s_alone(several, monkeypatch):
+    monkeypatch.setattr(Plainly, "error", Unsent("it", "broke"))
+    ends, _ = ended([PLAIN, *RUNS], **several)
+    assert str(ends[PLAIN].error) == "Unsent: it: broke"
+    assert all(ends[run].error is None for run in RUNS)

@@ -56,11 +56,11 @@ OTHER = {
 """For every setting, a value that is not the usual one."""
 
 
-OF_IMAGES = {"augment", "size", "holdout", "per_class", "test_per_class"}  # which an audit does not read
+NOT_OF_AN_AUDIT = {"holdout", "per_class"}  # it is of all labels
 OF_AN_AUDIT = [
     name
     for name in OTHER
-    if name == "seed" or (flat_names()[name][0] in ("data", "stream", "memory") and name not in OF_IMAGES)
+    if name == "seed" or (flat_names()[name][0] in ("data", "stream", "memory") and name not in NOT_OF_AN_AUDIT)
 ]
 DATA = {"train": "ab12", "test": "cd34"}
 LABELS = {"labels": "ef56"}

@@ -87,6 +87,7 @@ def shared(run: Run, images: Images, device: str, *, store: Store | None, checkp
             record = train(run, images, device=device, watch=Watch(shown), warn=shown.say, **chosen)  # type: ignore[arg-type]
         if store is not None:
             store.put(record)
+            store.write_index()
         return record
     finally:
         if claim is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -16,7 +17,7 @@ import torch
 from reprise.core.arguments import as_int
 from reprise.core.files import Record
 from reprise.core.plugins import load_modules, loaded_modules
-from reprise.core.workers import NoMainGuard, Pool, WorkerLost
+from reprise.core.workers import NoMainGuard, Pool, WorkerLost, portable
 from reprise.execute.executor import Executor, Job, Outcomes, RunOutcome, Start, Tick
 from reprise.execute.one import ImageSource
 from reprise.execute.processes import Processes, cores
@@ -70,8 +71,9 @@ class GPUs(Executor):
 
     def _on_lanes(self, runs: Sequence[Run], start: Start, tick: Tick, plain: list[Run]) -> Outcomes:
         """Runs that share their images; those that lanes cannot take are added to `plain`."""
-        fit = [run for run in runs if capturable(run)]
-        plain += [run for run in runs if run not in set(fit)]
+        fit: list[Run] = []
+        for run in runs:
+            (fit if capturable(run) else plain).append(run)
         if not fit:
             return
         try:
@@ -215,4 +217,5 @@ class _Driver:
     def __call__(self, share: list[tuple[Run, Job]], tell: Callable[[tuple[str, Any]], None]) -> None:
         jobs = dict(share)
         for outcome in self.executor.execute(list(jobs), jobs.__getitem__, lambda steps: tell(("steps", steps))):
-            tell(("ended", outcome))
+            error = None if outcome.error is None else portable(outcome.error)  # or it would be an error of the share
+            tell(("ended", replace(outcome, error=error)))

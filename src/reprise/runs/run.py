@@ -81,9 +81,9 @@ class Run:
         for name in ("network", "descent", "readout", "evaluation"):
             if getattr(self, name) is not None:
                 raise ValueError(f"a run without a learner trains nothing, so it has no {name}")
-        for name in () if self.data is None else ("augment", "size", "holdout", "per_class", "test_per_class"):
+        for name in () if self.data is None else ("holdout", "per_class"):
             if (value := getattr(self.data, name)) is not None:
-                raise ValueError(f"an audit is of all labels of its data set and reads no image, got {name}={value!r}")
+                raise ValueError(f"an audit is of all labels of its data set, got {name}={value!r}")
         self._set("memory", draws=1 if self.memory.draws is None else self.memory.draws)
         if self.scored:
             raise ValueError(
@@ -337,7 +337,7 @@ def flat_names() -> dict[str, tuple[str, str]]:
 
 
 def _one_spelling(text: str, read: Callable[[str], object]) -> str:
-    """A spec as its policy writes it, so that `reused:04` is the run of `reused:4`; as given if it cannot be read."""
+    """A spec as its policy writes it, so that `reused:04` is `reused:4`; as given, if that could not be read again."""
     policy = read(text)
     spelt = spec_of(policy)
     try:
