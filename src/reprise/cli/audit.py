@@ -6,6 +6,7 @@ import json
 import os
 import shlex
 import sys
+from contextlib import closing
 from dataclasses import dataclass, fields, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -80,11 +81,12 @@ class Audit(_Settings):  # type: ignore[misc]
         store = None if self.out is None else Store(self.out)
         found: dict[Run, Record] = {}
         with progress_bar(len(runs), "Auditing") as progress, work():
-            ended = campaign(runs, choose(runs, jobs=self.jobs), store, watch=lambda now: progress(now.done), warn=say)
-            for outcome in ended:
-                if outcome.record is None:
-                    raise outcome.error or RunFailed(f"{outcome.name} gave no record")
-                found[outcome.run] = outcome.record
+            made = campaign(runs, choose(runs, jobs=self.jobs), store, watch=lambda now: progress(now.done), warn=say)
+            with closing(made) as ended:
+                for outcome in ended:
+                    if outcome.record is None:
+                        raise outcome.error or RunFailed(f"{outcome.name} gave no record")
+                    found[outcome.run] = outcome.record
             rows = summarise([found[run] for run in runs])
         if self.json is not None:
             text = json.dumps([row.to_dict() for row in rows], indent=2, allow_nan=False) + "\n"

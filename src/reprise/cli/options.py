@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import field, make_dataclass
 from itertools import product
-from pathlib import Path
 from typing import Annotated, Any
 
 from tyro.conf import FlagCreatePairsOff, arg
@@ -148,10 +147,3 @@ def _value(name: str, text: str) -> float | int | str:
             raise ValueError(f"--hyper {name} must be finite, got {text}")
         return value
     return text
-
-
-def config_path(path: Path) -> dict[str, Any]:
-    """A description from the file of --config."""
-    from reprise.runs.config import from_file
-
-    return from_file(path)

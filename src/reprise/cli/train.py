@@ -15,10 +15,10 @@ from tyro.conf import arg
 
 from reprise.cli.devices import joined
 from reprise.cli.errors import RunFailed, WrongRequest, request
-from reprise.cli.options import choices, combinations, config_path, given_settings, read_seeds, run_options
+from reprise.cli.options import choices, combinations, given_settings, read_seeds, run_options
 from reprise.cli.output import check_output, write_output
 from reprise.core.extras import not_installed
-from reprise.runs.config import expand
+from reprise.runs.config import expand, from_file
 from reprise.runs.run import SECTIONS
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class TrainOptions(_Settings):  # type: ignore[misc]
             seeds = self._seeds()
             if self.config is None:
                 return list(dict.fromkeys(combinations(settings, seeds or [0])))
-            description = {"learner": {}, **config_path(self.config), **({"seed": seeds} if seeds else {})}
+            description = {"learner": {}, **from_file(self.config), **({"seed": seeds} if seeds else {})}
             runs = expand(description)
             return list(dict.fromkeys(_changed(run, chosen) for chosen in choices(settings) for run in runs))
 

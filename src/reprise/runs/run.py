@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
+from reprise.core.arguments import as_int
 from reprise.core.extras import NotInstalled, not_installed
 from reprise.core.files import digest
 from reprise.core.rng import check_seed
@@ -84,7 +85,7 @@ class Run:
         for name in () if self.data is None else ("holdout", "per_class"):
             if (value := getattr(self.data, name)) is not None:
                 raise ValueError(f"an audit is of all labels of its data set, got {name}={value!r}")
-        self._set("memory", draws=1 if self.memory.draws is None else self.memory.draws)
+        self._set("memory", draws=as_int(1 if self.memory.draws is None else self.memory.draws, "draws", 1))
         if self.scored:
             raise ValueError(
                 f"{self.make_memory().scored!r} asks a model, so its replay cannot be known before training; any other "

@@ -7,7 +7,6 @@ first file.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
@@ -92,14 +91,6 @@ def sweep(folder: Path) -> None:
     """Remove what processes left that were killed while they wrote."""
     for scratch in folder.glob(".step-*.part"):
         shutil.rmtree(scratch, ignore_errors=True)
-
-
-def clear(folder: Path) -> None:
-    """Remove the checkpoints of a run that has its record."""
-    for path in found(folder):
-        shutil.rmtree(path, ignore_errors=True)
-    with contextlib.suppress(OSError):  # something else is in there
-        folder.rmdir()
 
 
 def load(run: Training, folder: Path, warn: Callable[[str], None] | None = None) -> bool:
