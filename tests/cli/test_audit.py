@@ -19,7 +19,7 @@ from reprise.execute.one import audit
 from reprise.runs import Run, Store
 
 FIGURES = {"learner": None, "classes": 20, "steps": 100, "replay": 4}
-HEAD = ["stream", "storage", "retrieval", "buffer", "replay", "seeds"]
+HEAD = ["stream", "storage", "retrieval", "buffer", "replay", "seeds", "run"]
 STILL = ["audit", "--classes", "20", "--steps", "100", "--replay", "4"]
 
 

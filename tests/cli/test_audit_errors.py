@@ -52,6 +52,8 @@ WRONG = {
     f"{STREAM} --seeds 3-1": "--seeds: a range goes up, got '3-1'",
     f"{STREAM} --seeds 0,,2": "--seeds takes a number of seeds, or ranges",
     f"{STREAM} --first-seed -1": "--first-seed must be 0 or more, got -1",
+    f"{STREAM} --seeds 2-3 --first-seed 5": "--first-seed goes with a number of seeds; --seeds 2-3 names them already",
+    f"{STREAM} --draws 0": "--draws must be 1 or more, got 0",
     f"{STREAM} --replay 0": "--replay must be 1 or more, got 0",
     f"{STREAM} --replay -8": "--replay must be 1 or more, got -8",
     f"{STREAM} --replay 8,0": "--replay must be 1 or more, got 0",
@@ -70,7 +72,7 @@ WRONG = {
     f"{STREAM} --plot a.svg --json a.svg": "--json and --plot cannot both write 'a.svg'",
     f"{STILL} --plot a.svg --buffer 4,8,12,16,20,24,28,32,36,40,44,48,52": "at most 48 combinations, got 52",
     f"{STREAM} --out file": "'file' is a file; a store is a folder",
-    "demo --out file": "--out: cannot make the folder 'file'",
+    "demo --out file": "--out: 'file' is a file; name a folder",
 }
 
 

@@ -91,7 +91,7 @@ def test_run_that_fails_is_said(
     [
         ("--seeds 1", "--seeds must be 2 or more, got 1: an interval needs two pairs"),
         ("--seeds 0", "--seeds must be 2 or more, got 0"),
-        ("--out file", "--out: cannot make the folder 'file'"),
+        ("--out file", "--out: 'file' is a file; name a folder"),
     ],
 )
 def test_wrong_requests(

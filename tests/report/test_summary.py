@@ -131,3 +131,17 @@ def test_cells_have_decimals_where_one_needs_them_and_zero_is_zero(pair: list[Su
     assert heads["violations"].cells([few, rpr]) == ["0.5", "0"]
     none = changed(rpr, {"p95": None, "exposure_min": None})
     assert heads["p95"].cells([none]) == heads["exposure"].cells([none]) == ["—"]
+
+
+def test_whatever_varies_tells_rows_apart() -> None:
+    settings = [{"replay": replay, "draws": draws} for replay in (2, 4) for draws in (1, 2)]
+    rows = made(*(plain(name, classes=8, steps=20, **one) for one in settings for name in ("iid", "rpr")))
+    heads = [column.head for column in columns(rows)]
+    assert heads[:3] == ["replay", "draws", "retrieval"]
+    cells = list(zip(*(column.cells(rows) for column in columns(rows)[:3]), strict=True))
+    assert len(set(cells)) == len(rows) == 8
+    assert "replayed" not in caption(rows)
+    titles = [group_title(group, rows) for group in groups(rows)]
+    assert titles[1] == "8 classes that stay, reservoir of 400, replay 2, draws 2"
+    assert len({str(row.to_dict()["run"]) for row in rows}) == 8
+    assert "2 × 4 replayed a step" in caption(rows[-2:])

@@ -29,6 +29,10 @@ ENDINGS = (".png", ".svg", ".html")
 MOST_PICTURES = 48  # rows of the table in one picture
 
 
+_RETRIEVAL = (
+    "When classes return: uniform, iid, fixed, rpr, reused:K, hybrid:S, window:W, deadline:S, frozen-pass, frozen-iid; "
+    "a schedule may end in +pass."
+)
 _HIDDEN = ("imbalance", "virtual_loss", "scoring")  # the stream's name says the first; nothing is scored here
 _Settings: Any = run_options("AuditOptions", ["memory", "stream"], leave_out=[*_HIDDEN, "retrieval"])
 
@@ -37,7 +41,7 @@ _Settings: Any = run_options("AuditOptions", ["memory", "stream"], leave_out=[*_
 class Audit(_Settings):  # type: ignore[misc]
     """Plan replay sequences from labels alone and audit them: how long classes wait, and which return together.
 
-    Lists are separated by commas; every combination is audited.
+    Where an option takes several values separated by commas, every combination is audited.
 
     Example, on a stream: reprise audit --stream cifar100-lt10 --retrieval iid,fixed,rpr --storage reservoir
     --buffer 5120 --replay 8 --seeds 10
@@ -46,21 +50,23 @@ class Audit(_Settings):  # type: ignore[misc]
     --retrieval uniform,iid,rpr --seeds 1
 
     Example, with pictures: reprise audit --stream cifar100-lt10 --seeds 3 --plot audit.html
+
+    Example, with a storage of your own: reprise audit --import mine.py --storage mine --stream cifar100-lt10
     """
 
-    stream: Annotated[str | None, arg(metavar="NAMES", help_behavior_hint="(such as cifar100-lt10)")] = None
-    """Streams: a data set, then -balanced or -lt and a factor."""
+    stream: Annotated[
+        str | None, arg(metavar="NAMES", help_behavior_hint="(such as cifar100-lt10,cifar100-balanced)")
+    ] = None
+    """Streams: a data set, then -balanced, or -lt and the imbalance factor."""
     classes: Annotated[int | None, arg(metavar="C", help_behavior_hint="")] = None
     """Instead of a stream: a balanced memory of so many classes that stands still."""
     steps: Annotated[int | None, arg(metavar="T", help_behavior_hint="")] = None
     """How long it stands still; with --classes only."""
-    retrieval: Annotated[str, arg(metavar="SPECS")] = "uniform,iid,fixed,rpr"
-    """Retrievals: uniform, iid, fixed, rpr, reused:K, hybrid:S, window:W, deadline:S, frozen-pass, frozen-iid; a
-    schedule may end in +pass."""
+    retrieval: Annotated[str, arg(metavar="SPECS", help=_RETRIEVAL)] = "uniform,iid,fixed,rpr"
     seeds: Annotated[str, arg(metavar="N|RANGES")] = "1"
     """Runs of each combination: how many, or which, as 0-9 or 0,2,5-7; figures are means over them."""
     first_seed: Annotated[int, arg(metavar="SEED")] = 0
-    """The first of the seeds, which count up from there."""
+    """Where --seeds N begins to count."""
     out: Annotated[Path | None, arg(metavar="DIR", constructor=Path, help_behavior_hint="")] = None
     """The store: folder for the records; what is there is not audited again."""
     jobs: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: all cores)")] = None
@@ -111,10 +117,14 @@ class Audit(_Settings):  # type: ignore[misc]
         with request():
             if self.jobs is not None:
                 as_int(self.jobs, "--jobs", 1)
-            seeds = [as_int(self.first_seed, "--first-seed", 0) + seed for seed in read_seeds(self.seeds)]
+            first, seeds = as_int(self.first_seed, "--first-seed", 0), read_seeds(self.seeds)
+            if first and not self.seeds.strip().isdecimal():
+                raise ValueError(f"--first-seed goes with a number of seeds; --seeds {self.seeds} names them already")
+            seeds = [first + seed for seed in seeds]
             self._check_form()
-            if self.replay is not None:  # with nothing replayed there is nothing to audit
-                read_values(self.replay, "replay", replace(declared(MemorySettings, "replay"), least=1))
+            for option in ("replay", "draws"):  # with nothing replayed there is nothing to audit
+                if (given_text := getattr(self, option)) is not None:
+                    read_values(given_text, option, replace(declared(MemorySettings, option), least=1))
             given = {**given_settings(self), "learner": None}
             given["retrieval"] = given.pop("retrieval")  # last, so that rows to be compared stand together
             if self.stream is None:

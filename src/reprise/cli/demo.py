@@ -80,6 +80,8 @@ class Demo:
             if find_spec(module) is None:
                 raise WrongRequest(not_installed(f"demo needs {module}", extra))
         folder = Path(self.out)
+        if folder.is_file():
+            raise WrongRequest(f"--out: {self.out!r} is a file; name a folder")
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:

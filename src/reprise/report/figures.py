@@ -23,7 +23,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 from reprise.report.colours import COLOURS, INK, MUTED, NEVER, OTHERS
 from reprise.report.drawing import Sheet, file_of, house_style, percent, without_frame
 from reprise.report.panels import Panel, class_count, panel
-from reprise.report.summary import Summary, caption, figure, groups
+from reprise.report.summary import Summary, caption, figure, groups, varying
 
 PER_BAND = 4  # rows of the table side by side; more go below
 _DASHES, _DOTS = (0, (4, 2)), (0, (1, 1.6))
@@ -42,11 +42,16 @@ class Band:
     most_exposed: float
 
     @classmethod
-    def of(cls, group: Sequence[Summary]) -> Band:
+    def of(cls, group: Sequence[Summary], rows: Sequence[Summary] = ()) -> Band:
+        """The band of a group among all rows: its title says what tells it from the others."""
         classes = class_count(group)
+        also = "".join(
+            f" · {head} {value(group[0].run)}" for head, _, value in varying(rows or group) if head != "replay"
+        )
+        maps = f" · maps of seed {group[0].seeds[0]}" if len(group[0].seeds) > 1 else ""
         panels = tuple(panel(row, classes) for row in group)
         return cls(
-            title=caption(group) + (f" · maps of seed {group[0].seeds[0]}" if len(group[0].seeds) > 1 else ""),
+            title=f"{caption(group)}{also}{maps}",
             panels=panels,
             classes=classes,
             longest=max(max(one.longest or 0, one.bound or 0) for one in panels) or 1,
@@ -58,7 +63,7 @@ class Band:
 
 def save(rows: Sequence[Summary], kind: str) -> bytes:
     """The whole picture as the bytes of a `png` or `svg` file: a band for each stream, storage and buffer."""
-    bands = [Band.of(group) for group in groups(rows)]
+    bands = [Band.of(group, rows) for group in groups(rows)]
     columns = min(PER_BAND, max(len(band.panels) for band in bands))
     width = _COLUMN_WIDTHS[columns]
     sheet_width = _LEFT + columns * (width + _BETWEEN) + 0.8

@@ -23,16 +23,16 @@ def page(rows: Sequence[Summary], command: str, version: str) -> str:
         names=Markup(listed([f"<b>{escape(name)}</b>" for name in retrievals])),
         columns=shown,
         lines=list(zip(*(one.cells(rows) for one in shown), strict=True)),
-        groups=[_group(group, f"g{place}") for place, group in enumerate(groups(rows))],
+        groups=[_group(group, rows, f"g{place}") for place, group in enumerate(groups(rows))],
         command=command,
         version=version,
     )
 
 
-def _group(group: Sequence[Summary], name: str) -> dict[str, Any]:
-    band = Band.of(group)
+def _group(group: Sequence[Summary], rows: Sequence[Summary], name: str) -> dict[str, Any]:
+    band = Band.of(group, rows)
     return {
-        "title": group_title(group),
+        "title": group_title(group, rows),
         "meaning": read(group),
         "classes": max(row.classes for row in group),
         "seeds": group[0].seeds,

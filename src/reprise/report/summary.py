@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields
 from decimal import Decimal
 from functools import cached_property
 from statistics import fmean
@@ -16,10 +16,11 @@ from reprise.audit import KEYS
 from reprise.core.files import Record
 from reprise.lab import waits
 from reprise.runs.run import Run
-from reprise.runs.settings import StillSettings
+from reprise.runs.settings import Section, StillSettings, setting_of
 
 LARGE = 10**9  # from here on a figure is too long to be read
 NOTHING = "—"  # where there is no figure
+_TITLES = {"name", "imbalance", "classes", "storage", "buffer", "retrieval"}  # what the title of a group says
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +81,7 @@ class Summary:
             "buffer": memory.buffer,
             "replay": memory.replay,
             "seeds": len(self.seeds),
+            "run": {name: value for name, value in self.run.to_dict().items() if name != "seed"},
             **self.means,
             "per_seed": [
                 {"seed": record["run"]["seed"], **{key: record["audit"][key] for key in KEYS}}
@@ -109,10 +111,34 @@ def groups(summaries: Iterable[Summary]) -> list[list[Summary]]:
     return list(found.values())
 
 
-def group_title(group: Sequence[Summary]) -> str:
-    """What the rows of a group have in common, in a few words."""
+def group_title(group: Sequence[Summary], rows: Sequence[Summary] = ()) -> str:
+    """What the rows of a group have in common, in a few words; what tells it from the others among `rows` included."""
     run = group[0].run
-    return f"{run.stream_name}, {run.memory.storage} of {run.memory.buffer:,}"
+    more = [f"{head} {value(run)}" for head, _, value in varying(rows or group)]
+    return ", ".join([run.stream_name, f"{run.memory.storage} of {run.memory.buffer:,}", *more])
+
+
+def varying(rows: Sequence[Summary]) -> list[tuple[str, str, Callable[[Run], str]]]:
+    """Settings in which rows differ, beside those of every title: the name of each, its meaning, and its value."""
+    found: list[tuple[str, str, Callable[[Run], str]]] = []
+    for name in ("data", "stream", "memory"):
+        section = getattr(rows[0].run, name)
+        if section is None:
+            continue
+        for one in fields(section):
+            value = _value_of(name, one.name)
+            if one.name not in _TITLES and len({value(row.run) for row in rows}) > 1:
+                found.append((one.name.replace("_", " "), setting_of(one).help, value))
+    return found
+
+
+def _value_of(section: str, name: str) -> Callable[[Run], str]:
+    def value(run: Run) -> str:
+        settings: Section = getattr(run, section)
+        one = getattr(settings, name, None)
+        return NOTHING if one is None else f"{one:g}" if isinstance(one, float) else str(one)
+
+    return value
 
 
 def caption(rows: Sequence[Summary]) -> str:
@@ -130,11 +156,26 @@ def caption(rows: Sequence[Summary]) -> str:
     steps = sorted({row.means["steps"] or 0 for row in rows})
     count = f"{steps[0]:,.0f}" if steps[0] == steps[-1] else f"{steps[0]:,.0f} to {steps[-1]:,.0f}"
     parts.append(f"{count} step" if count == "1" else f"{count} steps")
-    return " · ".join([*parts, f"{runs[0].memory.replay} replayed a step", _seeds(rows[0].seeds)])
+    if len({(run.memory.replay, run.draws) for run in runs}) == 1:
+        batches = "" if runs[0].draws == 1 else f"{runs[0].draws} × "
+        parts.append(f"{batches}{runs[0].memory.replay} replayed a step")
+    return " · ".join([*parts, _seeds(rows[0].seeds)])
 
 
 def _seeds(seeds: Sequence[int]) -> str:
-    return f"seed {seeds[0]}" if len(seeds) == 1 else f"means over seeds {seeds[0]} to {seeds[-1]}"
+    """
+    >>> _seeds([3]), _seeds([0, 1, 2]), _seeds([0, 5, 6, 7])
+    ('seed 3', 'means over seeds 0 to 2', 'means over seeds 0, 5 to 7')
+    """
+    if len(seeds) == 1:
+        return f"seed {seeds[0]}"
+    spans: list[list[int]] = []
+    for seed in sorted(seeds):
+        if spans and seed == spans[-1][-1] + 1:
+            spans[-1].append(seed)
+        else:
+            spans.append([seed])
+    return f"means over seeds {', '.join(str(one[0]) + f' to {one[-1]}' * (len(one) > 1) for one in spans)}"
 
 
 def figure(value: float | None, digits: int) -> str:

@@ -12,7 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from reprise.report.reading import read
-from reprise.report.summary import NOTHING, Summary, caption, figure, group_title, groups, stream_label
+from reprise.report.summary import NOTHING, Summary, caption, figure, group_title, groups, stream_label, varying
+from reprise.runs.run import Run
 
 
 @dataclass(frozen=True)
@@ -122,13 +123,22 @@ REST = (
 
 def columns(rows: Sequence[Summary]) -> list[Column]:
     """The columns that tell rows apart, then the figures."""
-    varying = [column for column in NAMES[:-1] if len(set(column.cells(rows))) > 1]
-    return [*varying, NAMES[-1], *GAPS, *WAITS, *REST]
+    return [*_names_of(rows), *GAPS, *WAITS, *REST]
+
+
+def _names_of(rows: Sequence[Summary]) -> list[Column]:
+    """The columns that tell rows apart: the retrieval, and before it whatever else varies."""
+    usual = [column for column in NAMES[:-1] if len(set(column.cells(rows))) > 1]
+    return [*usual, *(_setting(*one) for one in varying(rows)), NAMES[-1]]
+
+
+def _setting(head: str, meaning: str, value: Callable[[Run], str]) -> Column:
+    return Column(head, meaning, _names(lambda row: value(row.run)))
 
 
 def text_table(rows: Sequence[Summary], console: Console) -> RenderableType:
     """The table for this console: one, or several below each other where one would not fit."""
-    names = [column for column in columns(rows) if column in NAMES]
+    names = _names_of(rows)
     hidden = [column for column in (*GAPS, *WAITS, *REST) if column.page]
     title = caption(rows)
     if len(set(left := LEFT.cells(rows))) == 1:  # rows that differ in retrieval alone hold the same memory
@@ -171,4 +181,4 @@ def text_reading(rows: Sequence[Summary]) -> list[str]:
     found = groups(rows)
     if len(found) == 1:
         return read(found[0])[:2]
-    return [f"{group_title(group)}. {read(group)[0]}" for group in found]
+    return [f"{group_title(group, rows)}. {read(group)[0]}" for group in found]
