@@ -65,7 +65,7 @@ def test_run_ends_in_a_record(pictures: Path, tmp_path: Path, capsys: pytest.Cap
 
     start, first, second = err.splitlines()
     assert start == "er-ace on pictures-balanced · reservoir 8 · rpr 2 · seed 0 · cpu"
-    figures = r"loss \d+\.\d\d · accuracy ema [\d.]+ % live [\d.]+ % · [\d.]+ steps/s · \d+ s"
+    figures = r"loss \d+\.\d\d · accuracy ema [\d.]+% live [\d.]+% · [\d.]+ steps/s · \d+ s"
     assert re.fullmatch(rf"task 1 of 2 · step 3 of 6 · {figures} left", first)
     assert re.fullmatch(rf"task 2 of 2 · step 6 of 6 · {figures} in all", second)
 
@@ -181,7 +181,7 @@ WRONG = {
     "train --hyper alpha=1": "learner 'er-ace' has no hyper-parameter 'alpha': it has mask",
     "train --hyper mask": "--hyper takes name=value, several separated by commas, got 'mask'",
     "train --hyper mask=none,mask=none": "--hyper gives 'mask' twice",
-    "train --hyper mask=1": "the mask of learner 'er-ace' must be a str",
+    "train --hyper mask=1": "the mask of learner 'er-ace' must be a word",
     "train --hyper mask=nan": "--hyper mask must be finite, got nan",
     "train --retrieval rrp": "unknown retrieval 'rrp': did you mean 'rpr'?",
     "train --storage lifo": "unknown storage 'lifo': did you mean 'fifo'?",
@@ -203,7 +203,7 @@ WRONG = {
     "train --lr -1": "lr must be 0 or more, got -1",
     "train --epochs 3": "unknown options: --epochs, 3",
     "train --dataset cifr": "unknown data set 'cifr': did you mean 'cifar10'?",
-    "train --dataset cifar100": "--dataset cifar100 needs --data DIR, the folder that holds cifar-100-python",
+    "train --dataset cifar100": "the data set cifar100 needs --data DIR, the folder that holds cifar-100-python",
     "train --dataset ./none": "none",
     "train --resume": "unknown options: --resume",
     "train --checkpoint-every 5": "--checkpoint-every needs --out DIR",

@@ -187,7 +187,7 @@ def test_accuracy_is_that_of_the_last_test(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_line() -> None:
     assert LATER.line == (
-        "task 3 of 10 · step 192 of 640 · loss 4.12 · accuracy ema 9.8 % live 8.1 % · 52 steps/s · 9 s left"
+        "task 3 of 10 · step 192 of 640 · loss 4.12 · accuracy ema 9.8% live 8.1% · 52 steps/s · 9 s left"
     )
     assert Moment(1, 640, 1, 10, 5.0).line == "task 1 of 10 · step 1 of 640 · loss 5.00"
     last = Moment(640, 640, 10, 10, 2.0, 640, {"ema": None}, 3.14159, 203.8)
@@ -204,7 +204,7 @@ def test_picture_fits(width: int) -> None:
         assert lines[0].rstrip() == ABOUT
         assert lines[1].split("━")[0].strip() == "task 3 of 10"
         assert "step 192 of 640  9 s left" in lines[1]
-        assert lines[2].rstrip() == "loss 4.12   52 steps/s   accuracy ema 9.8 % live 8.1 % after step 128"
+        assert lines[2].rstrip() == "loss 4.12   52 steps/s   accuracy ema 9.8% live 8.1% after step 128"
 
 
 def test_bar_stands_still() -> None:
@@ -284,7 +284,7 @@ def test_results() -> None:
     assert lines[10] == "class-mean accuracy           19.00  19.00"
     assert lines[11:] == [
         "",
-        "Prequential accuracy: 12.3 %.",
+        "Prequential accuracy: 12.3%.",
         "A class came back after 6.8 steps on average, 20 at p99; the longest wait took 24; 1 wait above the",
         "bound.",
     ]
@@ -300,13 +300,17 @@ def test_thirds_of_classes_are_shown_where_some_are_rarer() -> None:
 
 
 def test_several_results_are_a_line_each() -> None:
-    runs = [record(name=f"run {number}", identity=f"{number}" * 24) for number in (1, 2)]
+    lrs = {1: 0.1, 2: 0.03}  # the name does not say it
+    runs = [
+        record(name="er, seed 5", identity=f"{number}" * 24, run={"seed": 5, "descent": {"lr": lr}})
+        for number, lr in lrs.items()
+    ]
     runs[1]["audit"] = {**runs[1]["audit"], "max": None}
     lines = [line.split() for line in shown_as(several(runs), 100)]
     assert lines == [
         ["run", "ema", "%", "live", "%", "longest", "wait", "identity"],
-        ["run", "1", "10.00", "10.00", "24", "11111111"],
-        ["run", "2", "10.00", "10.00", "–", "22222222"],
+        ["er,", "lr", "0.1,", "seed", "5", "10.00", "10.00", "24", "11111111"],
+        ["er,", "lr", "0.03,", "seed", "5", "10.00", "10.00", "–", "22222222"],
     ]
 
 
@@ -343,4 +347,4 @@ def test_duration(seconds: float, said: str) -> None:
 
 
 def test_per_cent() -> None:
-    assert [per_cent(share) for share in (0.0, 0.09849, 1.0, None)] == ["0.0 %", "9.8 %", "100.0 %", "–"]
+    assert [per_cent(share) for share in (0.0, 0.09849, 1.0, None)] == ["0.0%", "9.8%", "100.0%", "–"]

@@ -22,6 +22,6 @@ def check_data(run: Run, data: Path | None) -> None:
     source = find_dataset(run.data.name)
     if source.url and data is None:
         raise ValueError(
-            f"--dataset {run.data.name} needs --data DIR, the folder that holds {source.folder}; only glyphs needs no "
-            "files"
+            f"the data set {run.data.name} needs --data DIR, the folder that holds {source.folder}; only glyphs needs "
+            "no files"
         )

@@ -251,15 +251,17 @@ def results(record: Mapping[str, Any]) -> RenderableType:
 def several(records: Sequence[Mapping[str, Any]]) -> RenderableType:
     """What many runs came to, a line each."""
     from reprise.audit import longest_wait
+    from reprise.lab.table import run_names
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_column("run", no_wrap=True)
+    table.add_column("run", overflow="fold")
     for name in ("ema %", "live %", "longest wait", "identity"):
         table.add_column(name, justify="right", no_wrap=True)
-    for record in records:
+    for record, name in zip(records, run_names(records), strict=True):
         finals = (_figure(record["metrics"][name]["final"], signed=False) for name in ("ema", "live"))
         waited = longest_wait(record["audit"])
-        table.add_row(record["name"], *finals, NOTHING if waited is None else str(waited), record["identity"][:8])
+        named = f"{name}, seed {record['run']['seed']}"
+        table.add_row(Text(named), *finals, NOTHING if waited is None else str(waited), record["identity"][:8])
     return table
 
 
@@ -279,7 +281,7 @@ def waiting(audit: Mapping[str, Any]) -> str:
 
 def per_cent(share: float | None) -> str:
     """A share in per cent, with one digit after the point."""
-    return NOTHING if share is None else f"{100 * share:.1f} %"
+    return NOTHING if share is None else f"{100 * share:.1f}%"
 
 
 def _figure(share: float | None, *, signed: bool) -> str:

@@ -14,8 +14,8 @@ from rich.text import Text
 
 from reprise.audit import longest_wait
 from reprise.core.files import Record
-from reprise.lab.comparison import RunComparison
-from reprise.lab.table import seconds, settings
+from reprise.lab.comparison import RunComparison, RunGroup
+from reprise.lab.table import run_names, seconds, settings
 from reprise.report.pair_table import pairs
 
 NOTHING = "–"
@@ -25,16 +25,16 @@ _MOST_SEEDS = 8  # side by side in a terminal
 def listing(records: Sequence[Record], store: Path) -> None:
     """A line for each run."""
     table = _table("run", "seed", "ema", "live", "longest", "seconds", "made", first="identity")
-    for record in records:
+    for record, name in zip(records, run_names(records), strict=True):
         metrics = record.get("metrics", {})
         finals = [_percent(metrics.get(name, {}).get("final")) for name in ("ema", "live")]
-        name = record["name"].rpartition(", seed")[0] or record["name"]
         wait = longest_wait(record["audit"])
         table.add_row(
             *map(Text, (record["identity"][:8], name, str(record["run"]["seed"]), *finals)),
             *map(Text, (NOTHING if wait is None else str(wait), f"{seconds(record):.1f}", _made(store, record))),
         )
-    table.columns[1].justify, table.columns[1].no_wrap = "left", False
+    what = table.columns[1]
+    what.justify, what.no_wrap, what.overflow, table.columns[0].no_wrap = "left", False, "fold", True
     console = _console()
     console.print(table)
     console.print(Text(f"\n{len(records)} {'run' if len(records) == 1 else 'runs'}", style="dim"))
@@ -82,14 +82,19 @@ def compared(found: RunComparison) -> None:
         console.print(table)
     console.print()
     for side in (found.a, found.b):
-        bound = "no bound is proved" if side.bound is None else f"{side.bound} is proved for classes that stay"
-        console.print(Text(f"Longest wait under {side.name}: {side.longest} steps ({bound})."))
+        console.print(Text(f"Longest wait under {side.name}: {side.longest} steps ({_bound(side)})."))
     differs = [str(one) for one in found.differs] or ["no setting but the seed"]
     for title, lines in (("What differs", differs), ("What is doubtful", found.doubts)):
         if lines:
             console.print(Text(f"\n{title}", style="bold"))
             for line in lines:
                 console.print(Text(line))
+
+
+def _bound(side: RunGroup) -> str:
+    if not side.known:
+        return f"{side.retrieval} is not known here: --import loads it, and with it its bound"
+    return "no bound is proved" if side.bound is None else f"{side.bound} is proved for classes that stay"
 
 
 def _console() -> Console:
@@ -100,7 +105,7 @@ def _console() -> Console:
 
 def _table(*heads: str, first: str) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_column(first, no_wrap=True)
+    table.add_column(first, overflow="fold")
     for name in heads:
         table.add_column(name, justify="right", no_wrap=True)
     return table

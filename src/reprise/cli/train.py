@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from reprise.execute.one import ImageSource
     from reprise.runs import Run, Store
 
+_MASK = (
+    "Short for the hyper-parameter mask of er-ace and der++-ace: which classes the incoming batch competes with: "
+    "present_and_unseen, present, reference_max, none. (default: the learner's)"
+)
 _Settings: Any = run_options("RunOptions", SECTIONS, leave_out=["draws"])
 
 
@@ -34,15 +38,13 @@ _Settings: Any = run_options("RunOptions", SECTIONS, leave_out=["draws"])
 class TrainOptions(_Settings):  # type: ignore[misc]
     """The settings of runs that train."""
 
-    mask: Annotated[str | None, arg(metavar="RULE", constructor=str, help_behavior_hint="")] = None
-    """Short for a learner's hyper-parameter: which classes the incoming batch competes with: present_and_unseen,
-    present, reference_max, none."""
+    mask: Annotated[str | None, arg(metavar="RULE", help=_MASK, constructor=str, help_behavior_hint="")] = None
     seed: Annotated[int | None, arg(metavar="SEED", constructor=int, help_behavior_hint="(default: 0)")] = None
     """Decides every random choice of a run."""
     seeds: Annotated[str | None, arg(metavar="RANGES", constructor=str, help_behavior_hint="")] = None
     """Several seeds: how many, or which, as 0-9 or 0,2,5-7."""
     config: Annotated[Path | None, arg(metavar="FILE", constructor=Path, help_behavior_hint="")] = None
-    """Read settings from a file (.toml or .json), as reprise config prints them; options given beside it go before."""
+    """Read settings from a file (.toml or .json), as reprise config prints them; options beside it override it."""
 
     def runs(self) -> list[Run]:
         """Every run that was asked for, checked: each combination of the values given."""
@@ -99,6 +101,8 @@ class Train(TrainOptions):
 
     Example, one run on two devices: torchrun --nproc-per-node 2 -m reprise train --dataset cifar100 --data data
     --out runs
+
+    Example, with a learner of your own: reprise train --import mine.py --learner mine --out runs
     """
 
     data: Annotated[Path | None, arg(metavar="DIR", constructor=Path, help_behavior_hint="")] = None

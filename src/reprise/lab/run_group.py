@@ -13,6 +13,7 @@ from reprise.core.files import Record
 from reprise.core.registry import did_you_mean
 from reprise.lab import waits
 from reprise.lab.table import flat
+from reprise.memory import as_retrieval
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -87,6 +88,15 @@ class RunGroup:
     def retrieval(self) -> str:
         """The spec of their retrieval."""
         return str(next(iter(self.records.values()))["run"]["memory"]["retrieval"])
+
+    @property
+    def known(self) -> bool:
+        """Whether their retrieval is registered here; that of somebody else's may not be."""
+        try:
+            as_retrieval(self.retrieval)
+        except ValueError:
+            return False
+        return True
 
     @property
     def bound(self) -> int | None:

@@ -15,7 +15,7 @@ from reprise.core.files import Record
 Row = dict[str, Any]
 
 
-def settings(record: Record) -> Row:
+def settings(record: Mapping[str, Any]) -> Row:
     """All settings of a run but its seed, as `section.name`.
 
     >>> settings({"run": {"seed": 0, "memory": {"retrieval": "rpr", "buffer": 500}}})
@@ -38,6 +38,41 @@ def flat(record: Record) -> Row:
     row["command"] = shlex.join(record["provenance"].get("command", []))
     row["seconds"] = seconds(record)
     return row
+
+
+def run_names(records: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What each record is of, without its seed; where records of one name differ in a setting, it is added.
+
+    >>> runs = [{"name": "er on x, seed 0", "run": {"seed": 0, "descent": {"lr": lr}}} for lr in (0.1, 0.03)]
+    >>> run_names(runs)
+    ['er on x, lr 0.1', 'er on x, lr 0.03']
+    """
+    names = [record["name"].rpartition(", seed")[0] or record["name"] for record in records]
+    each = [settings(record) for record in records]
+    alike: dict[str, list[Row]] = {}
+    for name, one in zip(names, each, strict=True):
+        alike.setdefault(name, []).append(one)
+    telling = {name: _varying(rows) for name, rows in alike.items()}
+    return [
+        ", ".join([name, *(f"{setting_word(key)} {shown(one.get(key))}" for key in telling[name])])
+        for name, one in zip(names, each, strict=True)
+    ]
+
+
+def _varying(rows: Sequence[Row]) -> list[str]:
+    """The settings in which rows differ."""
+    known = dict.fromkeys(name for row in rows for name in row)
+    return [name for name in known if any(row.get(name) != rows[0].get(name) for row in rows)]
+
+
+def setting_word(name: str) -> str:
+    """The last part of a setting's name, as it is said."""
+    return name.rpartition(".")[2].replace("_", " ")
+
+
+def shown(value: Any) -> str:
+    """A value of a setting as it is written on the command line; a dash where it is not set."""
+    return "—" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def seconds(record: Record) -> float:

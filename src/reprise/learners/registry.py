@@ -13,6 +13,8 @@ from reprise.nets import Network
 LEARNERS: Mapping[str, type[Learner]] = Registered("learner")
 """All learners by name: those of the library, and whatever else has been registered."""
 
+_KINDS = {int: "a whole number", float: "a number", str: "a word"}
+
 
 def find_learner(name: str) -> type[Learner]:
     """The learner of this name; an unknown one is an error that names the nearest."""
@@ -31,8 +33,8 @@ def hyperparameters(name: str, given: Mapping[str, Any] | None = None) -> dict[s
             has = f"has {', '.join(known)}" if known else "has none"
             raise ValueError(f"learner {name!r} has no hyper-parameter {key!r}: it {has}")
         if type(value) is not type(known[key]) and not (isinstance(known[key], float) and type(value) is int):
-            kind = type(known[key]).__name__
-            raise TypeError(f"the {key} of learner {name!r} must be a {kind} such as {known[key]!r}, got {value!r}")
+            kind = _KINDS.get(type(known[key]), f"a {type(known[key]).__name__}")
+            raise TypeError(f"the {key} of learner {name!r} must be {kind} such as {known[key]!r}, got {value!r}")
     return {key: type(default)((given or {}).get(key, default)) for key, default in known.items()}
 
 
