@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from records import audit_record, record
+from records import audit_record, record, run_of
 
 from reprise.cli import main
 from reprise.core.files import write_json
@@ -64,6 +64,23 @@ def test_list_chooses_and_sorts(said: Callable[..., str]) -> None:
     assert "fixed" in last  # it has no accuracy
     rows = json.loads(said("list", "--where", "seed=1", "--json", "-"))
     assert [row["ema.final"] for row in rows] == [0.22, 0.26]
+
+
+def test_runs_of_one_name_are_told_apart(
+    store: Path, said: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    slow = record("rpr", 0, 0.3, run=run_of("rpr", 0, descent__lr=0.001))
+    write_json(store / "records" / f"{slow['identity']}.json", slow)
+    lines = said("list", "--where", "retrieval=rpr").splitlines()
+    assert "er-ace on glyphs, reservoir 500, rpr 4, lr 0.001 " in " ".join(lines)
+    assert " lr 0.03 " in " ".join(lines)
+    assert " lr " not in said("list", "--where", "retrieval=iid")
+
+
+def test_no_figure_is_cut_short(said: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "70")
+    assert "…" not in said("compare", "retrieval=rpr", "retrieval=iid")
+    assert "…" not in said("list")
 
 
 def test_show_says_all(said: Callable[..., str]) -> None:
@@ -123,8 +140,10 @@ def test_export_writes_every_run(said: Callable[..., str], tmp_path: Path) -> No
     [
         (["list", "nowhere"], "there is no folder 'nowhere'; a store is the folder that runs were made into"),
         (["list", "{empty}"], "holds no record of a run"),
+        (["list", __file__], "is a file; a store is the folder that runs were made into"),
+        (["list", "{store}", "--sort", "weight"], "`reprise runs list STORE --json -` shows all of them"),
         (["list", "{store}", "--where", "retrieval=cycle"], "none of the 7 runs here is 'retrieval=cycle'"),
-        (["list", "{store}", "--sort", "ema.finl"], "no column 'ema.finl', did you mean 'ema.final'?"),
+        (["list", "{store}", "--sort", "ema.finl"], "no column 'ema.finl': did you mean 'ema.final'?"),
         (["show", "{store}", "retrieval=rpr"], "3 runs are 'retrieval=rpr', name one of them: "),
         (["show", "{store}", "seed=0", "--json", "--config"], "--json and --config each print something else"),
         (["compare", "{store}", "seed=0", "seed=1"], "those of the first differ in"),

@@ -61,7 +61,24 @@ def test_all_that_differs_is_named_and_names_the_sides() -> None:
         "learner.name: er-ace | er",
         "descent.lr: 0.1 | 0.03",
     }
-    assert found.a.name == "validation false, er-ace, lr 0.1"
+    assert (found.a.name, found.b.name) == ("er-ace, validation false, lr 0.1", "er, validation true, lr 0.03")
+
+
+def test_of_many_settings_the_most_telling_name_a_side() -> None:
+    other = {"data__validation": True, "stream__batch": 4, "learner__name": "er", "memory__storage": "cbrs"}
+    first = [record(seed=seed, run=run_of("rpr", seed)) for seed in range(2)]
+    second = [record(seed=seed, run=run_of("iid", seed, **other)) for seed in range(2)]
+    found = compare_runs(first, second)
+    assert (found.a.name, found.b.name) == ("er-ace, rpr, reservoir", "er, iid, cbrs")
+    with pytest.raises(ValueError, match=r"those of the first differ in learner\.name, which is er-ace and er$"):
+        compare_runs([first[0], second[1]], second)
+    with pytest.raises(ValueError, match=r"differ in learner\.name, which is er-ace and no learner$"):
+        compare_runs([first[0], audit_record("rpr")], second)
+
+
+def test_a_metric_may_name_its_read_out() -> None:
+    assert compared(metric="live.final").to_dict() == compared(readout="live").to_dict()
+    assert compared(metric="ema.tail", readout="live").to_dict() == compared(metric="tail").to_dict()
 
 
 @pytest.mark.parametrize("metric", ["audit.max", "prequential.accuracy", "final_loss", "worst_case"])
@@ -145,7 +162,7 @@ def test_missing_and_double_seeds_are_named() -> None:
 
 def test_a_run_beside_itself_is_named() -> None:
     found = compare_runs(side("rpr"), side("rpr", 2))
-    assert found.doubts == ("Seeds 2, 3 have no run under b.", "The runs of seeds 0, 1 are the same on both sides.")
+    assert found.doubts == ("Seeds 2, 3 have no run under B.", "The runs of seeds 0, 1 are the same on both sides.")
     assert found.differs == ()
 
 
@@ -193,8 +210,9 @@ ALL = [*side("rpr"), *side("iid"), audit_record("fixed")]
         ("alpha=0.3", 8),
         ("buffer=500", 9),
         ("validation=False", 8),
-        ("size=none", 8),
-        ("retrieval=rp", 0),
+        ("size=none", 9),  # an audit does not have the setting
+        ("lr=none", 1),
+        ("learner=none", 1),
         (ALL[3]["identity"][:8], 1),
     ],
 )
@@ -205,11 +223,14 @@ def test_match(text: str, count: int) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("rpr", "chosen by settings, such as retrieval=rpr,seed=0, or by the first four or more signs"),
+        ("rpr", "chosen by settings, such as retrieval=rpr,seed=0, or by the first four or more characters"),
         ("abc", "chosen by settings"),
         ("retrieval=rpr,seed", "by name=value, several separated by commas, got 'retrieval=rpr,seed'"),
         ("retreival=rpr", "no run here has a setting 'retreival': did you mean 'retrieval'"),
         ("name=rpr", "'name' may be data.name or learner.name or network.name"),
+        ("retrieval=cycle", r"none of the 9 runs here is 'retrieval=cycle': memory\.retrieval is rpr, iid, fixed$"),
+        ("retrieval=rpr,seed=7", r"seed of those chosen so far is 0, 1, 2, 3$"),
+        ("ffff", "none of the 9 runs here has an identity that begins with 'ffff'"),
     ],
 )
 def test_what_cannot_be_matched_is_a_sentence(text: str, words: str) -> None:

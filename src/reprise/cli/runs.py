@@ -29,6 +29,10 @@ Flag = Annotated[bool, FlagCreatePairsOff, arg(help_behavior_hint="")]
 File = Annotated[str | None, arg(metavar="FILE", help_behavior_hint="")]
 Target = Annotated[str | None, arg(metavar="FILE|-", help_behavior_hint="")]
 
+_METRIC = (
+    "What is compared: a metric of a read-out, such as final, worst_case, forgetting or tail, or another column that "
+    "`reprise runs export` writes, such as audit.max or prequential.accuracy."
+)
 PLOTS, TABLES = (".png", ".svg", ".html"), (".csv", ".parquet")
 
 
@@ -54,9 +58,9 @@ class RunsList:
 
         _check(self.json, "--json")
         records = _sorted(_chosen(_records(self.store), self.where), self.sort)
+        _write_json(self.json, [flat(record) for record in records])
         if self.json != "-":
             listing(records, self.store)
-        _write_json(self.json, [flat(record) for record in records])
         return 0
 
 
@@ -107,8 +111,7 @@ class RunsCompare:
     """The runs of one side, by settings, such as retrieval=rpr: they must differ in their seed alone."""
     b: Annotated[str, Positional, arg(metavar="B")]
     """The runs of the other side; differences are A less B."""
-    metric: Annotated[str, arg(metavar="NAME")] = "final"
-    """What is compared: a metric of a read-out, or another column such as audit.max or prequential.accuracy."""
+    metric: Annotated[str, arg(metavar="NAME", help=_METRIC)] = "final"
     readout: Annotated[str, arg(metavar="ema|live")] = "ema"
     """The read-out whose metric it is."""
     plot: File = None
@@ -123,12 +126,13 @@ class RunsCompare:
         self._check_outputs()
         records = _records(self.store)
         found = compare_runs(_chosen(records, self.a), _chosen(records, self.b), self.metric, self.readout)
+        if self.plot is not None:  # files first: whoever reads what is printed may leave early
+            write_output(self.plot, self._draw(found))
+        _write_json(self.json, found.to_dict())
         if self.json != "-":
             compared(found)
         if self.plot is not None:
-            write_output(self.plot, self._draw(found))
             print(f"\nWrote {self.plot}", file=sys.stderr if self.json == "-" else sys.stdout)
-        _write_json(self.json, found.to_dict())
         return 0
 
     def _check_outputs(self) -> None:
@@ -171,7 +175,7 @@ class RunsExport:
     file: Annotated[str, Positional, arg(metavar="FILE")]
     """The table: it ends in .csv or .parquet."""
     where: Choice = None
-    """Only runs of these settings, such as retrieval=rpr,learner=er-ace."""
+    """Only runs of these settings, such as retrieval=rpr,learner=er-ace, or of this identity."""
 
     def run(self) -> int:
         from reprise.lab.table import as_csv, as_parquet
@@ -188,6 +192,8 @@ class RunsExport:
 
 def _records(folder: Path) -> list[Record]:
     """All records of a store; those that cannot be read are named on standard error."""
+    if folder.is_file():
+        raise WrongRequest(f"{str(folder)!r} is a file; a store is the folder that runs were made into")
     if not folder.is_dir():
         raise WrongRequest(f"there is no folder {str(folder)!r}; a store is the folder that runs were made into")
     from reprise.runs.store import Store
@@ -201,12 +207,7 @@ def _records(folder: Path) -> list[Record]:
 def _chosen(records: Sequence[Record], text: str | None) -> list[Record]:
     from reprise.lab.matching import match
 
-    if text is None:
-        return list(records)
-    found = match(records, text)
-    if not found:
-        raise WrongRequest(f"none of the {len(records)} runs here is {text!r}")
-    return found
+    return list(records) if text is None else match(records, text)
 
 
 def _sorted(records: Sequence[Record], column: str) -> list[Record]:
@@ -218,8 +219,10 @@ def _sorted(records: Sequence[Record], column: str) -> list[Record]:
         from reprise.core.registry import did_you_mean
 
         near = did_you_mean(column, known)
-        hint = "" if near is None else f", did you mean {near!r}?"
-        raise WrongRequest(f"--sort: there is no column {column!r}{hint}")
+        hint = "" if near is None else f": did you mean {near!r}?"
+        raise WrongRequest(
+            f"--sort: there is no column {column!r}{hint or ';'} `reprise runs list STORE --json -` shows all of them"
+        )
     values = {id(record): row for record, row in zip(records, rows, strict=True)}
 
     def order(record: Record) -> tuple[Any, ...]:

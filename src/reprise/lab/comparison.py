@@ -12,11 +12,13 @@ from reprise.lab.doubts import doubts
 from reprise.lab.matching import match
 from reprise.lab.run_group import METRICS, READOUTS, RunGroup
 from reprise.lab.statistics import Paired, paired
-from reprise.lab.table import settings
+from reprise.lab.table import setting_word, settings, shown
 
 __all__ = ["READOUTS", "RunComparison", "RunGroup", "SettingPair", "compare_runs", "match", "percent", "points"]
 
 _NAMED = 3  # settings in the name of a side
+_TELLING = ("learner.name", "memory.retrieval", "memory.storage", "data.name", "stream.imbalance", "network.name")
+"""The settings by which runs are mostly known: they are named first."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,7 @@ class SettingPair:
     b: Any
 
     def __str__(self) -> str:
-        return f"{self.name}: {_shown(self.a)} | {_shown(self.b)}"
+        return f"{self.name}: {shown(self.a)} | {shown(self.b)}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,8 +138,10 @@ def compare_runs(
 ) -> RunComparison:
     """Compare two sets of runs seed by seed; the runs of each side differ in their seed alone.
 
-    `metric` is one of a read-out, as `final`, or another figure by its whole name, as `audit.max`.
+    `metric` is one of a read-out, as `final` or `live.final`, or another figure by its whole name, as `audit.max`.
     """
+    if metric.partition(".")[0] in READOUTS:
+        readout, _, metric = metric.partition(".")
     first, second = _settings(a, "first"), _settings(b, "second")
     names = [*first, *(name for name in second if name not in first)]
     differs = tuple(
@@ -173,8 +177,8 @@ def _settings(records: Sequence[Record], side: str) -> dict[str, Any]:
         raise ValueError(f"the {side} side of the comparison has no run")
     each = [settings(record) for record in records]
     names = dict.fromkeys(name for one in each for name in one)
-    for name in names:
-        if len(found := list(dict.fromkeys(_shown(one.get(name)) for one in each))) > 1:
+    for name in sorted(names, key=_rank):
+        if len(found := list(dict.fromkeys(_value(name, one.get(name)) for one in each))) > 1:
             raise ValueError(
                 f"the runs of a side must differ in their seed alone; those of the {side} differ in {name}, which is "
                 f"{' and '.join(found)}"
@@ -191,20 +195,24 @@ def _by_seed(records: Iterable[Record]) -> dict[int, Record]:
 
 
 def _name(differs: Sequence[SettingPair], side: int) -> str:
-    """A side by the settings that tell it from the other."""
+    """A side by the settings that tell it from the other; of many, by the most telling."""
     if not differs:
-        return "ab"[side]
+        return "AB"[side]
     parts = []
-    for one in differs[:_NAMED]:
+    for one in sorted(differs, key=lambda one: _rank(one.name))[:_NAMED]:
         value = (one.a, one.b)[side]
-        word = isinstance(value, str) or (one.name == "learner.name" and value is None)
-        leaf = one.name.rpartition(".")[2].replace("_", " ")
-        parts.append(str(value or "no learner") if word else f"{leaf} {_shown(value)}")
-    return ", ".join(parts) + (", …" if len(differs) > _NAMED else "")
+        word = isinstance(value, str) or one.name == "learner.name"
+        parts.append(_value(one.name, value) if word else f"{setting_word(one.name)} {shown(value)}")
+    return ", ".join(parts)
 
 
-def _shown(value: Any) -> str:
-    return "—" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+def _rank(name: str) -> int:
+    """Telling settings first, the others as they come."""
+    return _TELLING.index(name) if name in _TELLING else len(_TELLING)
+
+
+def _value(name: str, value: Any) -> str:
+    return "no learner" if name == "learner.name" and value is None else shown(value)
 
 
 def _numbers(found: Paired | None) -> dict[str, Any] | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from reprise.core.files import Record
 from reprise.core.registry import did_you_mean
-from reprise.lab.table import settings
+from reprise.lab.table import settings, shown
 
 SHORT = {
     "dataset": "data.name",
@@ -17,34 +17,44 @@ SHORT = {
     "evaluate_every": "evaluation.every",
 }
 """Settings whose name on the command line is not the last part of their whole name."""
+_MOST = 8  # values that an error names
 
 
 def match(records: Sequence[Record], text: str) -> list[Record]:
     """The records that `text` describes, in the order given: `name=value`, several by commas, all of which hold.
 
     A name is that of the command line (`retrieval`, `dataset`, `seed`), or the whole one (`memory.retrieval`); a dash
-    in it counts as an underscore. Text without `=` is the beginning of an identity, of four signs or more.
+    in it counts as an underscore, and `none` chooses runs that do not have the setting, or leave it unset. Text without
+    `=` is the beginning of an identity, of four characters or more. To find nothing is an error.
     """
     if "=" not in text:
         if not re.fullmatch(r"[0-9a-f]{4,}", text.strip()):
             raise ValueError(
-                f"records are chosen by settings, such as retrieval=rpr,seed=0, or by the first four or more signs of "
-                f"an identity, got {text!r}"
+                f"runs are chosen by settings, such as retrieval=rpr,seed=0, or by the first four or more characters "
+                f"of an identity, got {text!r}"
             )
-        return [record for record in records if record["identity"].startswith(text.strip())]
+        found = [record for record in records if record["identity"].startswith(text.strip())]
+        if not found:
+            raise ValueError(f"{_none_of(records)} has an identity that begins with {text.strip()!r}")
+        return found
     table = [{"seed": record["run"]["seed"], **settings(record)} for record in records]
     known = list(dict.fromkeys(name for row in table for name in row))
     wanted = []
     for item in text.split(","):
         name, equals, value = (part.strip() for part in item.partition("="))
         if not (name and equals):
-            raise ValueError(f"records are chosen by name=value, several separated by commas, got {text!r}")
+            raise ValueError(f"runs are chosen by name=value, several separated by commas, got {text!r}")
         wanted.append((_whole_name(name, known), value))
-    return [
-        record
-        for record, row in zip(records, table, strict=True)
-        if all(name in row and _is(row[name], value) for name, value in wanted)
-    ]
+    rows = list(zip(records, table, strict=True))
+    for name, value in wanted:
+        kept = [(record, row) for record, row in rows if _is(row.get(name), value)]
+        if not kept:
+            values = list(dict.fromkeys(shown(row.get(name)) for _, row in rows))
+            there = ", ".join(values[:_MOST]) + (", …" if len(values) > _MOST else "")
+            rest = "" if len(rows) == len(records) else " of those chosen so far"
+            raise ValueError(f"{_none_of(records)} is {text!r}: {name}{rest} is {there}")
+        rows = kept
+    return [record for record, _ in rows]
 
 
 def one(records: Sequence[Record], text: str) -> Record:
@@ -52,10 +62,12 @@ def one(records: Sequence[Record], text: str) -> Record:
     found = match(records, text)
     if len(found) == 1:
         return found[0]
-    if not found:
-        raise ValueError(f"none of the {len(records)} runs here is {text!r}")
     first = ", ".join(record["identity"][:8] for record in found[:5])
     raise ValueError(f"{len(found)} runs are {text!r}, name one of them: {first}{', …' if len(found) > 5 else ''}")
+
+
+def _none_of(records: Sequence[Record]) -> str:
+    return "no run here" if len(records) < 2 else f"none of the {len(records)} runs here"
 
 
 def _whole_name(name: str, known: Iterable[str]) -> str:

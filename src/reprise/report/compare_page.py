@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from reprise.lab.comparison import RunComparison
+from reprise.lab.table import shown
 from reprise.report.pair_table import pairs
 from reprise.report.render import render
 from reprise.report.run_figures import pictures_of
@@ -29,6 +30,7 @@ def page(comparison: RunComparison, command: str, version: str) -> str:
         ring=has_ring(comparison),
         seeds=comparison.seeds,
         pairs=pairs(comparison),
+        shown=shown,
         made_by=made_by([*a.records.values(), *b.records.values()]),
         command=command,
         version=version,
