@@ -124,7 +124,7 @@ def test_page_shows_every_pair() -> None:
     text = read(shown()).text
     for cell in ("20.0", "22.0", "21.0", "25.0", "26.0", "27.0", "+5.0", "+4.0", "+6.0", "+2.5 to +7.5", "8.66"):
         assert cell in text
-    assert "+24% of iid's accuracy, so it is" in text
+    assert "+24% of iid's accuracy and its interval excludes 0, so it is" in text
     assert "so it is not" in read(page(SLIGHT, "", "")).text
 
 

@@ -71,5 +71,9 @@ def _material(outcome: Outcome) -> str:
     about = f"{base} named nothing"
     if found.relative is not None:
         about = f"the {READOUTS[FIRST]}'s is {found.relative:+.0%} of {base}'s accuracy".replace("-", "−")
+    interval = f"its interval {'excludes' if found.clear else 'includes'} 0"
     word = "it is" if found.material else "it is not"
-    return f"A difference is called material if its interval excludes 0 and it is more than 2%: {about}, so {word}"
+    return (
+        "A difference is called material if its interval excludes 0 and it is more than 2% of the accuracy compared "
+        f"with: {about} and {interval}, so {word}"
+    )

@@ -8,7 +8,18 @@ from typing import Any
 
 from reprise.report.render import render
 from reprise.report.study_picture import picture
-from reprise.report.study_tables import NOTHING, beside_row, commands, difference, head, legend, ours, rows, runs_in_all
+from reprise.report.study_tables import (
+    NOTHING,
+    about,
+    beside_row,
+    commands,
+    difference,
+    head,
+    legend,
+    ours,
+    rows,
+    runs_in_all,
+)
 from reprise.studies.compare import LIMIT, Comparison, Figure
 
 
@@ -19,6 +30,7 @@ def page(comparison: Comparison) -> str:
     return render(
         "study",
         study=campaign.study,
+        about=about(campaign),
         small=small,
         state="plain" if small else "bad" if comparison.outside else "good",
         verdict=comparison.verdict,

@@ -50,6 +50,14 @@ def difference(figure: Figure) -> str:
     return f"{text} {ROUNDING}" if abs(figure.difference) > LIMIT and figure.within else text
 
 
+def about(campaign: StudyPlan) -> str:
+    """What the study runs; of the small form, that it is another one."""
+    if not campaign.small:
+        return campaign.study.about
+    names = "; ".join(cell.name for cell in campaign.study.small)
+    return f"In full: {campaign.study.about} The small form, shown here, runs {names} instead."
+
+
 def legend(comparison: Comparison) -> list[str]:
     """How the table is read, in sentences."""
     said = rules(comparison.campaign)
@@ -86,7 +94,7 @@ def markdown(comparison: Comparison) -> str:
     second = "sd" if campaign.small else "the paper's"
     third = "" if campaign.small else ", difference in standard errors"
     lines = [f"# Study `{study.name}`", "", "```", *commands(campaign), "```", ""]
-    lines += [f"Fills {study.table}. {study.about}", "", f"**{comparison.verdict}.**", ""]
+    lines += [f"Fills {study.table}. {about(comparison.campaign)}", "", f"**{comparison.verdict}.**", ""]
     lines += [f"Each cell: ours ({second}){third}.", ""]
     lines += _md_row(["setting", "retrieval", *map(head, keys)])
     lines += _md_row(["---", "---", *["---:"] * len(keys)])
