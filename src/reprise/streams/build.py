@@ -80,7 +80,10 @@ def _sizes(name: str, dataset: str) -> list[int]:
     if known.per_class is None:
         instead = f"name its folder instead, such as 'path/to/{name}', or give labels="
         if known.load is not None:
-            instead = f"give labels=, such as reprise.data.load({dataset!r}).labels"
+            instead = (
+                f"register its sizes with it, as Dataset({dataset!r}, classes=…, train=…, load=…), or give labels= in "
+                f"Python, such as reprise.data.load({dataset!r}).labels"
+            )
         raise ValueError(f"stream {name!r} needs the class sizes of {dataset}, which come with its images: {instead}")
     return [known.per_class] * (known.classes or 0)
 
