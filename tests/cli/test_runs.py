@@ -73,7 +73,7 @@ def test_runs_of_one_name_are_told_apart(
     write_json(store / "records" / f"{slow['identity']}.json", slow)
     lines = said("list", "--where", "retrieval=rpr").splitlines()
     assert "er-ace on glyphs, reservoir 500, rpr 4, lr 0.001 " in " ".join(lines)
-    assert " lr 0.03 " in " ".join(lines)
+    assert [(" lr 0.001 " in line, " lr 0.03 " in line) for line in lines[1:5]] == [(True, False), *[(False, True)] * 3]
     assert " lr " not in said("list", "--where", "retrieval=iid")
 
 

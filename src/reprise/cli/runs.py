@@ -212,7 +212,7 @@ def _chosen(records: Sequence[Record], text: str | None) -> list[Record]:
 
 def _sorted(records: Sequence[Record], column: str) -> list[Record]:
     """By a column, what has no value there last; runs that are alike in it by name and seed."""
-    from reprise.lab.table import columns, flat
+    from reprise.lab.table import columns, flat, run_names
 
     rows = [flat(record) for record in records]
     if column not in (known := columns(rows)):
@@ -224,13 +224,14 @@ def _sorted(records: Sequence[Record], column: str) -> list[Record]:
             f"--sort: there is no column {column!r}{hint or ';'} `reprise runs list STORE --json -` shows all of them"
         )
     values = {id(record): row for record, row in zip(records, rows, strict=True)}
+    names = {id(record): name for record, name in zip(records, run_names(records), strict=True)}
 
     def order(record: Record) -> tuple[Any, ...]:
         row = values[id(record)]
         value = row.get(column)
         number = value if isinstance(value, (int, float)) else 0
         text = "" if value is None or isinstance(value, (int, float)) else str(value)
-        named = row["name"].rpartition(", seed")[0]
+        named = names[id(record)]
         return value is None, number, text.rpartition(", seed")[0] or text, named, row["seed"], row["identity"]
 
     return sorted(records, key=order)
