@@ -13,6 +13,10 @@ from hypothesis import HealthCheck, settings
 # each is also the fastest where several tests run at once. Torch reads this when it is imported, which is later.
 os.environ["OMP_NUM_THREADS"] = "1"
 
+# What comes with the library is registered when it is imported: now, before a test works on a copy of the registry.
+with contextlib.suppress(ModuleNotFoundError):
+    import reprise.learners  # noqa: F401
+
 # A shell has jobs in its background ignore interrupts, and so would all that tests begin, which some interrupt.
 with contextlib.suppress(ValueError):  # not the main thread
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:

@@ -89,7 +89,7 @@ def test_it_is_in_the_catalogue_with_what_is_known_of_it() -> None:
 def test_streams_of_its_labels_need_them_or_its_sizes() -> None:
     labels = np.arange(60) % 6
     assert label_stream("mine-lt10", labels=labels, tasks=2).name == "mine-lt10"
-    with pytest.raises(ValueError, match=r"come with its images: give labels=, such as reprise.data.load\('mine'"):
+    with pytest.raises(ValueError, match="come with its images: register its sizes with it"):
         label_stream("mine-lt10")
     register("dataset", "sized")(Dataset("other name", classes=6, train=60, load=arrays))
     assert label_stream("sized-balanced", tasks=2).counts.tolist() == [10] * 6

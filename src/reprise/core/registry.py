@@ -137,8 +137,8 @@ def register(
 
 def _again(known: Any, value: Any) -> bool:
     """Whether a thing is read a second time, as in a notebook. Nobody replaces what comes with the library."""
-    homes = {str(getattr(one, "__module__", "")).partition(".")[0] == "reprise" for one in (known, value)}
-    return len({getattr(one, "__qualname__", repr(one)) for one in (known, value)}) == len(homes) == 1
+    names = {(getattr(item, "__module__", ""), getattr(item, "__qualname__", repr(item))) for item in (known, value)}
+    return len(names) == 1
 
 
 def registered(kind: str) -> dict[str, Any]:
