@@ -25,7 +25,7 @@ WRONG = [
     ("imbalance", float("nan"), ["imbalance", "finite"]),
     ("learner", "er_ace", ["learner", "did you mean 'er-ace'", "none"]),
     ("hyper", {"masks": "present"}, ["masks", "mask"]),
-    ("hyper", {"mask": 3}, ["mask", "str"]),
+    ("hyper", {"mask": 3}, ["mask", "word"]),
     ("storage", "reservoire", ["reservoire", "reservoir"]),
     ("retrieval", "rprr", ["rprr", "rpr"]),
     ("retrieval", "mirr:4", ["mirr:4", "mir:N"]),
