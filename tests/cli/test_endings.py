@@ -93,7 +93,9 @@ def test_an_interrupt_of_torchrun_alone_ends_the_processes_that_share_a_run(tmp_
         signalled = time.monotonic()
         _, errors = command.communicate(timeout=100)  # which ends when nobody is left who could write
     assert time.monotonic() - signalled < 2 + took
-    assert errors.count("reprise: stopped before it was done\n") == 2
+    # A process that waits for the other when that one leaves may hear of it before it hears of its own signal.
+    stopped = errors.count("reprise: stopped before it was done")
+    assert stopped == 2 or (stopped == 1 and errors.count("reprise: ") == 2), errors
     assert scratch_files(tmp_path) == []
 
 

@@ -94,7 +94,8 @@ def _terminate(number: int, frame: object) -> None:
 
 
 def _say(sentence: object, status: int) -> int:
-    print(f"reprise: {sentence}", file=sys.stderr)
+    sys.stderr.write(f"reprise: {sentence}\n")  # in one go: several processes may write to one terminal
+    sys.stderr.flush()
     return status
 
 
