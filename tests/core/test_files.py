@@ -10,17 +10,17 @@ from pathlib import Path
 import pytest
 from processes import started
 
-from reprise.core.files import FolderBusy, Lock, sole_use
+from reprise.core.files import FolderBusy, Lock
 
 fcntl = pytest.importorskip("fcntl", reason="this system has no such locks")
 CONTEND = """
 import os, pathlib, sys
-from reprise.core.files import FolderBusy, sole_use
+from reprise.core.files import FolderBusy, Lock
 
 folder, held = pathlib.Path(sys.argv[1]), 0
 while held < 150:
     try:
-        with sole_use(folder):
+        with Lock(folder / ".lock"):
             os.close(os.open(folder / "inside", os.O_CREAT | os.O_EXCL))  # nobody else is
             os.unlink(folder / "inside")
             held += 1
@@ -29,21 +29,21 @@ while held < 150:
 """
 HOLD = """
 import pathlib, sys, time
-from reprise.core.files import sole_use
+from reprise.core.files import Lock
 
-with sole_use(pathlib.Path(sys.argv[1])):
+with Lock(pathlib.Path(sys.argv[1]) / ".lock"):
     print("held", flush=True)
     time.sleep(600)
 """
 
 
 def test_a_second_holder_is_told_of_the_first(tmp_path: Path) -> None:
-    with sole_use(tmp_path):
+    with Lock(tmp_path / ".lock"):
         for _ in range(2):
             with pytest.raises(FolderBusy, match=rf"process {os.getpid()} on .* is at work in '{tmp_path}'"):
-                sole_use(tmp_path).__enter__()
+                Lock(tmp_path / ".lock").__enter__()
     assert list(tmp_path.iterdir()) == []
-    with sole_use(tmp_path):
+    with Lock(tmp_path / ".lock"):
         pass
 
 
@@ -74,7 +74,7 @@ def test_a_lock_whose_file_was_removed_is_taken_anew(tmp_path: Path) -> None:
 
 def test_an_error_within_lets_go(tmp_path: Path) -> None:
     def broken() -> None:
-        with sole_use(tmp_path):
+        with Lock(tmp_path / ".lock"):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -97,7 +97,7 @@ def test_threads_that_contend_never_hold_it_together(tmp_path: Path) -> None:
         nonlocal inside, most, held
         for _ in range(200):
             try:
-                with sole_use(tmp_path):
+                with Lock(tmp_path / ".lock"):
                     inside += 1
                     most, held = max(most, inside), held + 1
                     inside -= 1
@@ -118,11 +118,11 @@ def test_a_killed_holder_holds_no_longer(tmp_path: Path) -> None:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
         with pytest.raises(FolderBusy, match=f"process {holder.pid} on "):
-            sole_use(tmp_path).__enter__()
+            Lock(tmp_path / ".lock").__enter__()
         holder.kill()
         holder.wait()
     assert [path.name for path in tmp_path.iterdir()] == [".lock"]
-    with sole_use(tmp_path):
+    with Lock(tmp_path / ".lock"):
         pass
     assert list(tmp_path.iterdir()) == []
 
@@ -133,15 +133,15 @@ def test_where_there_are_no_locks_nobody_is_refused(tmp_path: Path, monkeypatch:
 
     with monkeypatch.context() as patch:
         patch.setattr(fcntl, "flock", unknown)
-        with sole_use(tmp_path), sole_use(tmp_path):
+        with Lock(tmp_path / ".lock"), Lock(tmp_path / ".lock"):
             pass
     with monkeypatch.context() as patch:
         patch.setattr(sys, "platform", "win32")
-        with sole_use(tmp_path), sole_use(tmp_path):
+        with Lock(tmp_path / ".lock"), Lock(tmp_path / ".lock"):
             pass
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"missing' cannot be written to: No such file or directory"):
-        sole_use(tmp_path / "missing").__enter__()
+        Lock(tmp_path / "missing" / ".lock").__enter__()

@@ -9,7 +9,7 @@ import os
 import platform
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
@@ -80,15 +80,11 @@ class Lock:
             self._file.close()
             self._file = None
 
+    def __enter__(self) -> Lock:
+        return self
 
-@contextlib.contextmanager
-def sole_use(folder: Path) -> Iterator[None]:
-    """Within it nobody else has sole use of the folder: what is held is the lock `.lock` there."""
-    lock = Lock(folder / ".lock")
-    try:
-        yield
-    finally:
-        lock.release()
+    def __exit__(self, *_: object) -> None:
+        self.release()
 
 
 def _opened(path: Path) -> IO[str]:

@@ -17,7 +17,7 @@ from reprise.runs.settings import DataSettings
 from reprise.streams import label_stream
 
 if TYPE_CHECKING:
-    from reprise.runs.plan import Ids
+    pass
 
 Fingerprints = dict[str, str]
 """The fingerprints of the images that a run uses, by split; of an audit, that of the labels."""
@@ -46,10 +46,6 @@ class Images:
         """Those of the images as they are now; a validation run uses the training images alone."""
         train = {"train": self.train.fingerprint()}
         return train if source(run).validation else {**train, "test": self.test.fingerprint()}
-
-    def test_part(self, run: Run, heldout: Ids) -> tuple[ImageSet, Ids]:
-        """The set that a run is tested on, and the ids of the images there."""
-        return (self.train, heldout) if source(run).validation else (self.test, np.arange(len(self.test)))
 
 
 def source(run: Run) -> DataSettings:
