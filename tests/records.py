@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from reprise.audit import Audit, measure
-from reprise.core.files import Record, digest, sealed
+from reprise.core.files import Record, digest
+from reprise.core.record_file import seal
 from reprise.lab.run_group import METRICS
 from reprise.memory import Memory
+from reprise.runs.record import FORMAT
 from reprise.streams.still import StillStream
 from reprise.tape import plan
 
@@ -100,9 +102,9 @@ def _record(run: dict[str, Any], more: dict[str, Any]) -> Record:
         "distinct_per_batch": audit.distinct_per_batch,
         "occupancy_spread": audit.occupancy_spread,
     }
-    return sealed(
+    return seal(
         {
-            "format": "reprise-record/3",
+            "format": FORMAT,
             "identity": digest([run, data])[:24],
             "run": run,
             "data": data,

@@ -96,9 +96,9 @@ DAMAGE: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "another number": (_other_number, "is damaged: its content does not match its checksum"),
     "another format": (
         _other_format,
-        "was written by another version of reprise: its format is 'reprise-record/2', older than 'reprise-record/3'",
+        "was written by another version of reprise: its format is 'reprise-record/2', older than 'reprise-record/4'",
     ),
-    "another thing": (lambda text: b'{"format": "x"}', "is damaged: its format is 'x', not 'reprise-record/3'"),
+    "another thing": (lambda text: b'{"format": "x"}', "is damaged: its format is 'x', not 'reprise-record/4'"),
 }
 """What may have happened to a record, and what is said of it."""
 

@@ -78,7 +78,7 @@ def test_a_record_of_an_older_format_is_neither_used_nor_called_damaged(tmp_path
     assert store.get(identity(config()), said.append) is None
     assert said == [
         f"The record {path} was written by another version of reprise: its format is 'reprise-record/2', older than "
-        "'reprise-record/3'. It is not used; its run is made again where it is needed."
+        "'reprise-record/4'. It is not used; its run is made again where it is needed."
     ]
 
 

@@ -87,6 +87,26 @@ class Lock:
         self.release()
 
 
+def holder(path: Path) -> str | None:
+    """Who holds the lock of this file now; None if nobody does, or if that cannot be known here.
+
+    To find out, the lock is taken for a moment together with others who look; who asks for it then is refused once.
+    """
+    if sys.platform == "win32":
+        return None
+    import fcntl
+
+    try:
+        with path.open(encoding="utf-8") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return file.read().strip() or "another process"
+    except OSError:
+        return None
+    return None
+
+
 def _opened(path: Path) -> IO[str]:
     try:
         return path.open("a+", encoding="utf-8")
@@ -141,12 +161,24 @@ def write_json(path: str | os.PathLike[str], value: object) -> None:
 
 def read_json(path: str | os.PathLike[str]) -> object:
     """What the JSON file at `path` says, or None if there is no file."""
+    content = read_bytes(path)
+    return None if content is None else parse_json(content)
+
+
+def read_bytes(path: str | os.PathLike[str]) -> bytes | None:
+    """What the file at `path` holds, or None if there is no file."""
     try:
-        return json.loads(Path(path).read_bytes())
+        return Path(path).read_bytes()
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise Damaged(f"it cannot be read: {error.strerror}") from None
+
+
+def parse_json(content: bytes) -> object:
+    """What JSON says."""
+    try:
+        return json.loads(content)
     except (ValueError, RecursionError) as error:
         raise Damaged(f"it is not JSON: {error}") from None
 
@@ -164,15 +196,21 @@ def sealed(record: Record) -> Record:
 
 def unsealed(record: object, form: str) -> Record:
     """The record, if it is whole and of this format; otherwise say what is wrong with it."""
+    found = check_format(record, form)
+    content = {key: value for key, value in found.items() if key != "checksum"}
+    if found.get("checksum") != digest(content):
+        raise Damaged("its content does not match its checksum")
+    return found
+
+
+def check_format(record: object, form: str, *earlier: str) -> Record:
+    """The record, if it is of this format, or of an earlier one that can be read; otherwise say which it has."""
     if not isinstance(record, dict):
         raise Damaged("it is not a JSON object")
-    if (found := record.get("format")) != form:
+    if (found := record.get("format")) not in (form, *earlier):
         (kind, _, number), (ours, _, current) = str(found).rpartition("/"), form.rpartition("/")
         if kind == ours and number.isdecimal():
             age = "older" if int(number) < int(current) else "newer"
             raise OtherFormat(f"its format is {found!r}, {age} than {form!r}")
         raise Damaged(f"its format is {found!r}, not {form!r}")
-    content = {key: value for key, value in record.items() if key != "checksum"}
-    if record.get("checksum") != digest(content):
-        raise Damaged("its content does not match its checksum")
     return record

@@ -11,14 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reprise import __version__
-from reprise.core.files import Record, sealed, unsealed
+from reprise.core.files import Record
 from reprise.core.plugins import loaded_modules
+from reprise.core.record_file import checked, seal
 from reprise.runs.diagnostics import bias_displacement
 from reprise.runs.metrics import Evaluations, prequential, prequential_by_task, summary
 from reprise.runs.result import RunResult, Trained
 from reprise.streams import LabelStream, StillStream
 
-FORMAT = "reprise-record/3"
+FORMAT = "reprise-record/4"
+EARLIER = ("reprise-record/3",)
+"""Formats that are read as well: they differ in how the file is laid out and its checksum is made."""
+BULKY = ("curves", "evaluations", "pairs")
+"""Parts of a record that tables of figures do not need, and that make up most of it."""
 MOST_POINTS = 200
 """Points of a record's curves along the stream; each is the mean of the steps since the one before."""
 
@@ -41,7 +46,7 @@ def make_record(result: RunResult) -> Record:
         assert isinstance(stream, LabelStream)
         record |= _trained(result.trained, result, stream)
     record["provenance"] = {
-        "command": [_program(), *sys.argv[1:]],
+        "command": [program(), *sys.argv[1:]],
         "reprise": __version__,
         "python": platform.python_version(),
         "numpy": np.__version__,
@@ -50,12 +55,12 @@ def make_record(result: RunResult) -> Record:
         **({"modules": [Path(name).name for name in loaded_modules()]} if loaded_modules() else {}),
     }
     record["timings"] = result.timings
-    return sealed(record)
+    return seal(record)
 
 
 def check_record(content: object) -> Record:
     """The record, if it is whole and of this format; otherwise say what is wrong with it."""
-    return unsealed(content, FORMAT)
+    return checked(content, FORMAT, *EARLIER)
 
 
 def _stream(stream: LabelStream | StillStream, name: str) -> dict[str, Any]:
@@ -109,7 +114,8 @@ def curves(losses: NDArray[Any], hits: NDArray[np.int64], sizes: NDArray[np.int6
     return {"steps": ends[1:].tolist(), "loss": loss.tolist(), "accuracy": share.tolist()}
 
 
-def _program() -> str:
+def program() -> str:
+    """The name of the program that this process runs."""
     name = Path(sys.argv[0]).name
     return "reprise" if name == "__main__.py" else name
 

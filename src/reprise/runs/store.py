@@ -3,22 +3,37 @@
 records/<identity>.json     the record of a run that has ended
 files/<identity>/           its tape and weights, where they were to be kept
 unfinished/<identity>/      checkpoints of a run that has not ended
+failed/<identity>.json      why a run failed when it was last tried; gone once it has its record
+campaigns/<name>.json       which runs a study asked for, and their identities
 claims/<identity>           held by the process that makes a run; it lapses when that process ends, however it ends
 index.md                    a table for people, written when work on the store ends
 """
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from reprise.core.files import Damaged, FolderBusy, Lock, OtherFormat, Record, read_json, write_atomic, write_json
+from reprise.core.files import (
+    Damaged,
+    FolderBusy,
+    Lock,
+    OtherFormat,
+    Record,
+    holder,
+    read_json,
+    write_atomic,
+    write_json,
+)
+from reprise.core.record_file import read_record, write_record
 from reprise.runs.errors import TrainingFailed
-from reprise.runs.record import check_record
+from reprise.runs.record import BULKY, EARLIER, FORMAT
 
 Warn = Callable[[str], None]
 _PATIENCE = 10.0  # seconds
@@ -46,23 +61,37 @@ class Store:
         """The folder for a run's checkpoints."""
         return self.folder / "unfinished" / identity
 
-    def get(self, identity: str, warn: Warn | None = None) -> Record | None:
-        """The record of this run, if it is there; one that is damaged or of another format is as good as none."""
-        return self._read(self.record_file(identity), warn)
+    @property
+    def tracks(self) -> Path:
+        """The folder for what trackers write, in a folder for each run."""
+        return self.folder / "tracks"
 
-    def records(self, warn: Warn | None = None) -> Iterator[Record]:
-        """All records that can be read, in no promised order; `warn` is told of the others."""
+    def get(self, identity: str, warn: Warn | None = None, *, without: Collection[str] = ()) -> Record | None:
+        """The record of this run, if it is there; one that is damaged or of another format is as good as none.
+
+        Parts named in `without` are checked for damage like the rest, but left out.
+        """
+        return self._read(self.record_file(identity), warn, without)
+
+    def records(self, warn: Warn | None = None, *, without: Collection[str] = ()) -> Iterator[Record]:
+        """All records that can be read, in no promised order; `warn` is told of the others.
+
+        Parts named in `without`, such as `reprise.runs.record.BULKY`, are checked for damage like the rest, but left
+        out, so that thousands of records take less time and memory.
+        """
         for path in sorted(self.folder.glob("records/*.json")):
-            if (record := self._read(path, warn)) is not None:
+            if (record := self._read(path, warn, without)) is not None:
                 yield record
 
-    def _read(self, path: Path, warn: Warn | None) -> Record | None:
+    def all_records(self, warn: Warn | None = None, *, without: Collection[str] = ()) -> list[Record]:
+        """As `records`, all at once: whoever keeps thousands of them has them sooner so."""
+        with collection_paused():
+            return list(self.records(warn, without=without))
+
+    def _read(self, path: Path, warn: Warn | None, without: Collection[str] = ()) -> Record | None:
         try:
-            content = read_json(path)
-            if content is None:
-                return None
-            record = check_record(content)
-            if record["identity"] != path.stem:
+            record = read_record(path, FORMAT, *EARLIER, without=without)
+            if record is not None and record["identity"] != path.stem:
                 raise Damaged(f"it is the record of the run {record['identity']}")
             return record
         except OtherFormat as other:
@@ -81,16 +110,49 @@ class Store:
         except FolderBusy:
             return None
 
+    def claimed(self) -> dict[str, str]:
+        """The runs that are being made now, and who makes each."""
+        there = {path.name: holder(path) for path in self.folder.glob("claims/*")}
+        return {identity: who for identity, who in there.items() if who is not None}
+
+    def ended(self) -> dict[str, float]:
+        """The runs that have a record, and when it was written, in seconds as `time.time` counts them."""
+        found = {}
+        with suppress(OSError), os.scandir(self.folder / "records") as entries:
+            for entry in entries:
+                if entry.name.endswith(".json") and not entry.name.startswith("."):
+                    found[entry.name.removesuffix(".json")] = entry.stat().st_mtime
+        return found
+
     def put(self, record: Record) -> None:
         """Keep a record, whole or not at all, and clear away what only an unfinished run needs."""
         identity = record["identity"]
         self._make("records")
         try:
-            write_json(self.record_file(identity), record)
+            write_record(self.record_file(identity), record)
         except OSError as error:
             path = self.record_file(identity)
             raise TrainingFailed(f"the record {path} cannot be written: {error.strerror}") from error
+        with suppress(OSError):
+            self.failure_file(identity).unlink()
         shutil.rmtree(self.unfinished(identity), ignore_errors=True)
+
+    def failure_file(self, identity: str) -> Path:
+        return self.folder / "failed" / f"{identity}.json"
+
+    def put_failure(self, identity: str, name: str, error: Exception) -> None:
+        """Note why a run failed; that this cannot be noted is no failure of its own."""
+        with suppress(OSError, ValueError):
+            self._make("failed")
+            write_json(self.failure_file(identity), {"name": name, "error": str(error) or type(error).__name__})
+
+    def failure(self, identity: str) -> str | None:
+        """Why a run failed when it was last tried; None if it did not."""
+        try:
+            content = read_json(self.failure_file(identity))
+        except Damaged:
+            return "the note of why is damaged"
+        return str(content["error"]) if isinstance(content, dict) and "error" in content else None
 
     def _make(self, name: str) -> None:
         try:
@@ -106,7 +168,8 @@ class Store:
                 return
             time.sleep(0.05)
         try:
-            rows = sorted((record["name"], record["identity"], _result(record)) for record in self.records())
+            records = self.records(without=BULKY)
+            rows = sorted((record["name"], record["identity"], _result(record)) for record in records)
             lines = ["| run | identity | result |", "|---|---|---|", *(f"| {' | '.join(row)} |" for row in rows)]
             text = "\n".join([f"{len(rows)} runs; `reprise runs list` shows more of them.", "", *lines, ""])
             write_atomic(self.folder / "index.md", lambda file: file.write(text.encode()))
@@ -138,6 +201,18 @@ class Store:
             shutil.rmtree(self.unfinished(identity), ignore_errors=True)
         for scratch in self.unfinished(identity).glob(".*.part"):
             shutil.rmtree(scratch, ignore_errors=True)
+
+
+@contextmanager
+def collection_paused() -> Iterator[None]:
+    """Within it garbage collection waits: while thousands of records are read it would only find nothing."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 class Claim:
