@@ -143,9 +143,12 @@ def doubts_of(rpr: list[Record], iid: list[Record] | None = None) -> tuple[str, 
         ),
         (
             {"data": {"train": "3c", "test": "2b" * 16}},
-            "The runs had different data: there are 2 fingerprints of train.",
+            "The runs had different data: the fingerprint of train is 3c under rpr, 1a1a1a1a under iid.",
         ),
-        ({"split": "validation"}, "Some runs were tested on validation images, others on test images."),
+        (
+            {"split": "validation"},
+            "Some runs were tested on validation images, others on test images: validation under rpr, test under iid.",
+        ),
     ],
 )
 def test_sides_made_in_other_ways_are_doubtful(more: dict[str, Any], sentence: str) -> None:
@@ -162,7 +165,7 @@ def test_missing_and_double_seeds_are_named() -> None:
 
 def test_a_run_beside_itself_is_named() -> None:
     found = compare_runs(side("rpr"), side("rpr", 2))
-    assert found.doubts == ("Seeds 2, 3 have no run under B.", "The runs of seeds 0, 1 are the same on both sides.")
+    assert found.doubts == ("Seeds 2, 3 have no run under B.", "The runs of seeds 0, 1 are the same under A and B.")
     assert found.differs == ()
 
 
@@ -170,11 +173,11 @@ def test_other_content_under_equal_settings_is_found() -> None:
     other = side("rpr")
     other[2]["audit"] = other[2]["audit"] | {"class_max": 19}
     assert doubts_of(other) == (
-        "For seed 2, stream and storage are set alike on both sides, but the memory did not hold the same classes.",
+        "For seed 2, stream and storage are set alike under rpr and iid, but the memory did not hold the same classes.",
     )
     lr = [record(seed=seed, run=run_of("rpr", seed, descent__lr=0.1), tape="another") for seed in range(4)]
     assert doubts_of(lr, side("rpr")) == (
-        "For seeds 0, 1, 2, 3, stream and memory are set alike on both sides, but the tapes differ.",
+        "For seeds 0, 1, 2, 3, stream and memory are set alike under lr 0.1 and lr 0.03, but the tapes differ.",
     )
     for one_side in (scored := [side("rpr"), side("rpr")]):
         for found in one_side:

@@ -1,14 +1,16 @@
-"""What makes it doubtful that two sets of runs are pairs, as far as their records tell: a sentence each."""
+"""What makes it doubtful that runs of several arms may be paired by seed, as far as records tell: a sentence each."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from reprise.core.files import Record
 from reprise.lab.run_group import RunGroup
-from reprise.memory import as_retrieval
+from reprise.memory import as_retrieval, as_storage, is_scored
 
 MADE_BY = {
     "reprise": "versions of Reprise",
@@ -24,108 +26,171 @@ MADE_BY = {
 STORED = ("class_max", "deactivations", "occupancy_spread")
 """Figures of an audit that depend on what was stored, and not on what was replayed."""
 
+_Run = tuple[str, int, Record]  # its arm, its seed, its record
+Runs = RunGroup | Mapping[int, Record] | Sequence[Record]
+"""The runs of an arm: by seed, or as they were found, where several of one seed are told."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Arm:
+    name: str
+    records: Mapping[int, Record]
+    """By the seed under which each is used."""
+    given: Sequence[Record]
+    """All that were found, where several of one seed can be among them."""
+
 
 def doubts(a: RunGroup, b: RunGroup, first: Sequence[Record], second: Sequence[Record]) -> tuple[str, ...]:
     """All that can be said against pairing these runs by seed; `first` and `second` are the records as given."""
-    return (
-        *_missing(a, b),
-        *_twice(a, first),
-        *_twice(b, second),
-        *_shared(a, b),
-        *_made(a, b),
-        *_data(a, b),
-        *_stored(a, b),
-    )
+    return tuple(_all([_Arm(a.name, a.records, first), _Arm(b.name, b.records, second)]))
 
 
-def _missing(a: RunGroup, b: RunGroup) -> Iterator[str]:
-    for one, other in ((a, b), (b, a)):
-        seeds = [seed for seed in other.records if seed not in one.records]
-        if seeds:
-            yield f"{_seeds(seeds)} {'has' if len(seeds) == 1 else 'have'} no run under {one.name}."
+def pairing_doubts(groups: Mapping[str, Runs]) -> list[str]:
+    """All that can be said against pairing the runs of these arms by seed; each problem is named once.
+
+    That is a seed without a run, several runs of a seed, a run under two arms or under another seed than its own, runs
+    made by other versions or on other devices, other data, and another memory or tape where the same is set. Arms whose
+    data are meant to differ are not asked about together.
+    """
+    return list(_all([_arm(name, runs) for name, runs in groups.items()]))
 
 
-def _twice(side: RunGroup, records: Sequence[Record]) -> Iterator[str]:
-    counts = Counter(record["run"]["seed"] for record in records)
-    for seed, count in counts.items():
-        if count > 1:
-            yield f"There are {count} runs of seed {seed} under {side.name}; the first, {_short(side, seed)}, is used."
+def making_doubts(groups: Mapping[str, Iterable[Record]]) -> list[str]:
+    """What groups of runs say of how they were made, where that differs; their settings and seeds may differ, too."""
+    return list(_made([_Arm(name, dict(enumerate(records)), ()) for name, records in groups.items()]))
 
 
-def _shared(a: RunGroup, b: RunGroup) -> Iterator[str]:
-    seeds = [seed for seed, record in a.records.items() if _identity(b, seed) == record["identity"]]
-    if seeds:
-        yield (
-            f"The run of {_seeds(seeds).lower()} is the same on both sides."
-            if len(seeds) == 1
-            else (f"The runs of {_seeds(seeds).lower()} are the same on both sides.")
-        )
+def _arm(name: str, runs: Runs) -> _Arm:
+    if isinstance(runs, RunGroup):
+        runs = runs.records
+    if isinstance(runs, Mapping):
+        return _Arm(name, runs, ())
+    found: dict[int, Record] = {}
+    for record in runs:
+        found.setdefault(record["run"]["seed"], record)
+    return _Arm(name, found, runs)
 
 
-def _made(a: RunGroup, b: RunGroup) -> Iterator[str]:
+def _all(arms: Sequence[_Arm]) -> Iterator[str]:
+    for say in (_missing, _twice, _misfiled, _shared, _made, _data, _stored):
+        yield from say(arms)
+
+
+def _missing(arms: Sequence[_Arm]) -> Iterator[str]:
+    known = sorted({seed for arm in arms for seed in arm.records})
+    lacking: dict[tuple[int, ...], list[str]] = {}
+    for arm in arms:
+        if seeds := tuple(seed for seed in known if seed not in arm.records):
+            lacking.setdefault(seeds, []).append(arm.name)
+    for seeds, names in lacking.items():
+        yield f"{_seeds(seeds)} {'has' if len(seeds) == 1 else 'have'} no run under {_and(names)}."
+
+
+def _twice(arms: Sequence[_Arm]) -> Iterator[str]:
+    for arm in arms:
+        for seed, count in Counter(record["run"]["seed"] for record in arm.given).items():
+            if count > 1 and seed in arm.records:
+                used = str(arm.records[seed]["identity"])[:8]
+                yield f"There are {count} runs of seed {seed} under {arm.name}; the first, {used}, is used."
+
+
+def _misfiled(arms: Sequence[_Arm]) -> Iterator[str]:
+    for arm in arms:
+        for seed, record in arm.records.items():
+            if record["run"]["seed"] != seed:
+                yield f"Under {arm.name}, a run of seed {record['run']['seed']} is used for seed {seed}."
+
+
+def _shared(arms: Sequence[_Arm]) -> Iterator[str]:
+    holders: dict[tuple[int, str], list[str]] = {}
+    for arm in arms:
+        for seed, record in arm.records.items():
+            holders.setdefault((seed, record["identity"]), []).append(arm.name)
+    for names, seeds in _grouped((names, seed) for (seed, _), names in holders.items() if len(names) > 1):
+        run = "run of {} is" if len(seeds) == 1 else "runs of {} are"
+        yield f"The {run.format(_seeds(seeds).lower())} the same under {_and(names)}."
+
+
+def _made(arms: Sequence[_Arm]) -> Iterator[str]:
     for key, words in MADE_BY.items():
-        sides = [_values(side, "provenance", key) for side in (a, b)]
-        if len({*sides[0], *sides[1]}) > 1:
-            said = ", ".join(
-                f"{' and '.join(map(str, values))} under {side.name}"
-                for side, values in zip((a, b), sides, strict=True)
-                if values
-            )
+        if said := _different(arms, "provenance", key):
             yield f"The runs were made with different {words}: {said}."
 
 
-def _data(a: RunGroup, b: RunGroup) -> Iterator[str]:
-    for part in dict.fromkeys(name for side in (a, b) for one in side.records.values() for name in one["data"]):
-        sides = [_values(side, "data", part) for side in (a, b)]
-        if all(sides) and len({*sides[0], *sides[1]}) > 1:
-            yield f"The runs had different data: there are {len({*sides[0], *sides[1]})} fingerprints of {part}."
-    splits = [list(dict.fromkeys(one["split"] for one in side.records.values())) for side in (a, b)]
-    if len({*splits[0], *splits[1]} - {None}) > 1:
-        yield "Some runs were tested on validation images, others on test images."
+def _data(arms: Sequence[_Arm]) -> Iterator[str]:
+    for part in dict.fromkeys(name for arm in arms for record in arm.records.values() for name in record["data"]):
+        if said := _different(arms, "data", part, digits=8):
+            yield f"The runs had different data: the fingerprint of {part} is {said}."
+    if said := _different(arms, "split"):
+        yield f"Some runs were tested on validation images, others on test images: {said}."
 
 
-def _stored(a: RunGroup, b: RunGroup) -> Iterator[str]:
+def _different(arms: Sequence[_Arm], part: str, key: str | None = None, digits: int | None = None) -> str:
+    """Which values a fact has under which arms, if it has several; arms of the same values are named together."""
+    known: dict[tuple[Any, ...], list[str]] = {}
+    for arm in arms:
+        facts = (record[part] if key is None else record[part].get(key) for record in arm.records.values())
+        if values := tuple(value for value in dict.fromkeys(facts) if value is not None):
+            known.setdefault(values, []).append(arm.name)
+    if len({value for values in known for value in values}) < 2:
+        return ""
+    return ", ".join(
+        f"{_and([str(one)[:digits] for one in values])} under {_and(arm)}" for values, arm in known.items()
+    )
+
+
+def _stored(arms: Sequence[_Arm]) -> Iterator[str]:
     """Where the same must have been stored or replayed, and was not."""
-    pairs = [(seed, record, b.records[seed]) for seed, record in a.records.items() if seed in b.records]
-    alike = [pair for pair in pairs if _set_alike(*pair[1:], "storage", "buffer")]
-    seeds = [seed for seed, one, other in alike if any(one["audit"][key] != other["audit"][key] for key in STORED)]
-    if seeds:
+    runs = [(arm.name, seed, record) for arm in arms for seed, record in arm.records.items()]
+    runs = _unscored(runs, "storage", as_storage)
+    for names, seeds in _unlike(runs, ("storage", "buffer"), lambda record: [record["audit"][key] for key in STORED]):
         yield (
-            f"For {_seeds(seeds).lower()}, stream and storage are set alike on both sides, but the memory did not hold "
-            "the same classes."
+            f"For {_seeds(seeds).lower()}, stream and storage are set alike under {_and(names)}, but the memory did "
+            "not hold the same classes."
         )
-    planned = [pair for pair in alike if _set_alike(*pair[1:], *pair[1]["run"]["memory"]) and not _scored(a.retrieval)]
-    tapes = [seed for seed, one, other in planned if one["tape"] != other["tape"]]
-    if tapes:
-        yield f"For {_seeds(tapes).lower()}, stream and memory are set alike on both sides, but the tapes differ."
+    runs = _unscored(runs, "retrieval", as_retrieval)
+    for names, seeds in _unlike(runs, None, lambda record: record["tape"]):
+        yield f"For {_seeds(seeds).lower()}, stream and memory are set alike under {_and(names)}, but the tapes differ."
 
 
-def _set_alike(one: Record, other: Record, *memory: str) -> bool:
-    """Whether stream, data and these settings of the memory are set alike for two runs."""
-    first, second = one["run"], other["run"]
-    parts = all(first.get(name) == second.get(name) for name in ("data", "stream"))
-    return parts and all(first["memory"].get(name) == second["memory"].get(name) for name in memory)
+def _unscored(runs: Sequence[_Run], setting: str, policy: Callable[[str], object]) -> list[_Run]:
+    """Runs of which no model decides this, so that learners that differ have the same of it."""
+    asks: dict[str, bool] = {}
+    for spec in {record["run"]["memory"][setting] for _, _, record in runs}:
+        try:
+            asks[spec] = is_scored(policy(spec))
+        except ValueError:
+            asks[spec] = True  # a policy of somebody else's: nothing is known of it here
+    return [run for run in runs if not asks[run[2]["run"]["memory"][setting]]]
 
 
-def _scored(retrieval: str) -> bool:
-    """Whether a model decides what returns, so that learners that differ have tapes that differ."""
-    try:
-        return bool(getattr(as_retrieval(retrieval), "scored", False))
-    except ValueError:
-        return True  # a policy of somebody else's: nothing is known of it here
+def _unlike(
+    runs: Iterable[_Run], memory: Sequence[str] | None, fact: Callable[[Record], object]
+) -> list[tuple[tuple[str, ...], list[int]]]:
+    """Arms and seeds for which stream, data and these settings of the memory, or all, are alike, but a fact is not."""
+    alike: dict[tuple[int, str], list[tuple[str, object]]] = {}
+    for name, seed, record in runs:
+        run = record["run"]
+        kept = run["memory"] if memory is None else [run["memory"].get(setting) for setting in memory]
+        settings = json.dumps([run.get("data"), run.get("stream"), kept], sort_keys=True)
+        alike.setdefault((seed, settings), []).append((name, fact(record)))
+    return _grouped(
+        ([name for name, _ in found], seed)
+        for (seed, _), found in alike.items()
+        if any(value != found[0][1] for _, value in found)
+    )
 
 
-def _values(side: RunGroup, part: str, key: str) -> list[Any]:
-    found = [record[part].get(key) for record in side.records.values()]
-    return [value for value in dict.fromkeys(found) if value is not None]
+def _grouped(found: Iterable[tuple[Iterable[str], int]]) -> list[tuple[tuple[str, ...], list[int]]]:
+    """The seeds of each set of arms."""
+    seeds: dict[tuple[str, ...], list[int]] = {}
+    for names, seed in found:
+        seeds.setdefault(tuple(names), []).append(seed)
+    return list(seeds.items())
 
 
-def _identity(side: RunGroup, seed: int) -> str | None:
-    return side.records[seed]["identity"] if seed in side.records else None
-
-
-def _short(side: RunGroup, seed: int) -> str:
-    return str(side.records[seed]["identity"])[:8]
+def _and(names: Sequence[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def _seeds(seeds: Sequence[int]) -> str:

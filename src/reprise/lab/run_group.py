@@ -59,8 +59,11 @@ class RunGroup:
         return all("metrics" in record for record in self.records.values())
 
     def learning_curves(self, readout: str = "ema") -> Floats:
-        """Seeds × tasks: at each task boundary, the mean accuracy of the tasks so far; NaN where there is none."""
-        return _stack([learning_curve(record, readout) for record in self.records.values()])
+        """Seeds × tasks: at each task boundary, the mean accuracy of the tasks so far; NaN where there is none.
+
+        Seeds whose record was read without its evaluations are left out.
+        """
+        return _stack([learning_curve(one, readout) for one in self.records.values() if "evaluations" in one])
 
     def along(self, what: str) -> tuple[Ints, Floats]:
         """Steps, and seeds × steps: the `loss` or the online `accuracy` along the stream, means over windows."""

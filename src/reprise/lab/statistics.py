@@ -1,4 +1,4 @@
-"""Statistics of pairs: the mean difference of two arms over seeds, its Student-t interval, and Holm's correction.
+"""Statistics over seeds: contrasts of arms, pair by pair, their Student-t intervals, and Holm's correction.
 
 Needs SciPy, which comes with the extra `stats`.
 """
@@ -10,11 +10,15 @@ import sys
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from reprise.core.extras import NotInstalled, not_installed
+from reprise.lab.distributions import checked_confidence, t_factor, t_quantile, two_sided
+
+__all__ = ["Contrast", "Paired", "contrast", "holm", "holm_by_family", "paired", "t_quantile", "two_sided"]
 
 Key = TypeVar("Key", bound=Hashable)
+Arm = Mapping[Key, "float | None"]
+"""The values of an arm by key, such as a seed; None where there is no value."""
 
 MATERIAL = 0.02
 """A relative effect beyond this, with an interval that excludes 0, is called material."""
@@ -26,22 +30,23 @@ all of them: 0.3 − 0.1 and 0.4 − 0.2 are, 0.3 − 0.1 and 0.4 − 0.20000000
 """
 
 _LARGEST = 1e290  # so that neither differences nor their sums can be infinite
+_LARGEST_WEIGHT = 1e6
 
 
 @dataclass(frozen=True)
-class Paired:
-    """What a difference a − b of pairs amounts to; the pairs share a key, such as the seed of a run."""
+class Contrast:
+    """What a sum of weighted arms amounts to, key by key; a key is what the arms share, such as the seed of a run."""
 
     n: int
-    """Pairs."""
+    """Keys that have a value in every term."""
     mean: float
-    """Mean of the differences a − b; 0 where it is 0 but for rounding."""
+    """Mean of the sums; 0 where it is 0 but for rounding."""
     sd: float
     """Their standard deviation, with n − 1 below the line; 0 where all are equal but for rounding."""
     t: float | None
-    """Mean over its standard error; None where all differences are equal but for rounding."""
+    """Mean over its standard error; None where all sums are equal but for rounding."""
     p: float
-    """Two-sided probability of such a t by chance; where there is no t, 1 if all differences are 0 and 0 if not."""
+    """Two-sided probability of such a t by chance; where there is no t, 1 if all sums are 0 and 0 if not."""
     low: float
     """Lower end of the interval."""
     high: float
@@ -49,13 +54,13 @@ class Paired:
     confidence: float
     """How often such intervals hold the true mean."""
     positive: int
-    """Pairs whose difference is above 0, by more than rounding."""
+    """Keys whose sum is above 0, by more than rounding."""
     relative: float | None
-    """The mean difference over the mean of b; None where that mean is 0 but for rounding."""
-    without_a: tuple[Hashable, ...]
-    """Keys of b that have no value in a: pairs that are missing."""
-    without_b: tuple[Hashable, ...]
-    """Keys of a that have no value in b."""
+    """Of a plain difference, the mean over the mean of the arm taken off; None where that is 0 but for rounding."""
+    names: tuple[str, ...]
+    """What the terms are called."""
+    without: tuple[tuple[Hashable, ...], ...]
+    """For each term, the keys of others that have no value in it: they take no part."""
 
     @property
     def clear(self) -> bool:
@@ -64,16 +69,31 @@ class Paired:
 
     @property
     def material(self) -> bool:
-        """Whether the interval excludes 0 and the mean difference is more than 2% of b's mean."""
+        """Whether the interval excludes 0 and a plain difference is more than 2% of the mean of the arm taken off."""
         return self.clear and self.relative is not None and abs(self.relative) > MATERIAL
 
     @property
     def missing(self) -> str:
-        """A sentence that names the missing pairs; empty if there are none."""
-        return _missing(self.without_a, self.without_b)
+        """A sentence that names the missing keys, term by term; empty if there are none."""
+        return _missing(self.names, self.without)
 
 
-def paired(a: Mapping[Key, float | None], b: Mapping[Key, float | None], *, confidence: float = 0.95) -> Paired:
+@dataclass(frozen=True)
+class Paired(Contrast):
+    """A contrast that is the difference a − b of pairs."""
+
+    @property
+    def without_a(self) -> tuple[Hashable, ...]:
+        """Keys of b that have no value in a: pairs that are missing."""
+        return self.without[0]
+
+    @property
+    def without_b(self) -> tuple[Hashable, ...]:
+        """Keys of a that have no value in b."""
+        return self.without[1]
+
+
+def paired(a: Arm[Key], b: Arm[Key], *, confidence: float = 0.95) -> Paired:
     """Compare two arms pair by pair; each maps a key, such as a seed, to its value, or to None if it has none.
 
     A key with a value in one arm alone is a missing pair: it takes no part, and the result names it.
@@ -82,33 +102,55 @@ def paired(a: Mapping[Key, float | None], b: Mapping[Key, float | None], *, conf
     >>> print(f"{found.mean:+.3f} from {found.low:+.3f} to {found.high:+.3f}, {found.positive} of {found.n} above 0")
     +0.020 from -0.005 to +0.045, 3 of 3 above 0
     """
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence must be between 0 and 1, got {confidence!r}")
-    first, second = _values(a, "a"), _values(b, "b")
-    keys = [key for key in first if key in second]
-    without_a = tuple(key for key in second if key not in first)
-    without_b = tuple(key for key in first if key not in second)
+    return Paired(**vars(contrast([(1, a), (-1, b)], names=("a", "b"), confidence=confidence)))
+
+
+def contrast(
+    terms: Sequence[tuple[float, Arm[Key]]], *, names: Sequence[str] | None = None, confidence: float = 0.95
+) -> Contrast:
+    """Add up weighted arms key by key, and say how far the mean of these sums is from 0.
+
+    A term is a weight and an arm. A difference has the weights 1 and −1, an effect averaged over two halves ½, ½, −½
+    and −½, and an interaction, a difference of differences, 1, −1, −1 and 1. A key without a value in some term takes
+    no part, and the result names it; `names` are what the terms are called there.
+
+    >>> iid, rpr = {0: 0.20, 1: 0.22, 2: 0.21}, {0: 0.22, 1: 0.25, 2: 0.22}
+    >>> iid_masked, rpr_masked = {0: 0.30, 1: 0.31, 2: 0.29}, {0: 0.34, 1: 0.36, 2: 0.32}
+    >>> found = contrast([(1, rpr_masked), (-1, iid_masked), (-1, rpr), (1, iid)])
+    >>> print(f"{found.mean:+.3f} from {found.low:+.3f} to {found.high:+.3f}")
+    +0.020 from +0.020 to +0.020
+    """
+    checked_confidence(confidence)
+    names = tuple(names) if names is not None else tuple(f"term {number}" for number in range(1, len(terms) + 1))
+    if not terms or len(names) != len(terms):
+        raise ValueError(f"a contrast has one term or more, each with a name; got {len(terms)} and {len(names)} names")
+    weights = [_weight(weight) for weight, _ in terms]
+    arms = [_values(arm, name) for (_, arm), name in zip(terms, names, strict=True)]
+    known = dict.fromkeys(key for arm in arms for key in arm)
+    keys = [key for key in known if all(key in arm for arm in arms)]
+    without = tuple(tuple(key for key in known if key not in arm) for arm in arms)
     if len(keys) < 2:
-        said = f"paired statistics need at least 2 pairs, got {len(keys)}"
-        raise ValueError(f"{said}: {note}" if (note := _missing(without_a, without_b)) else said)
-    differences = [first[key] - second[key] for key in keys]
-    slack = [_slack(abs(first[key]) + abs(second[key])) for key in keys]
-    n, mean, t = len(keys), fmean(differences), None
+        what = "pairs" if len(terms) == 2 else "keys with a value in every term"
+        said = f"paired statistics need at least 2 {what}, got {len(keys)}"
+        raise ValueError(f"{said}: {note}" if (note := _missing(names, without)) else said)
+    parts = [[weight * arm[key] for weight, arm in zip(weights, arms, strict=True)] for key in keys]
+    sums = [math.fsum(part) for part in parts]
+    slack = [_slack(math.fsum(map(abs, part))) for part in parts]
+    n, mean, t = len(keys), fmean(sums), None
     if abs(mean) <= fmean(slack):
         mean = 0.0
-    # The numbers that all differences may be but for rounding, if there are any.
-    least = max(difference - much for difference, much in zip(differences, slack, strict=True))
-    most = min(difference + much for difference, much in zip(differences, slack, strict=True))
+    # The numbers that all sums may be but for rounding, if there are any.
+    least = max(value - much for value, much in zip(sums, slack, strict=True))
+    most = min(value + much for value, much in zip(sums, slack, strict=True))
     if least <= most:
         mean = min(max(mean, least), most)
         sd = half = 0.0
     else:
-        sd = _deviation(differences)
+        sd = _deviation(sums)
         error = sd / math.sqrt(n)
-        t, half = mean / error, -t_quantile((1 - confidence) / 2, n - 1) * error
-    base = fmean(second[key] for key in keys)
-    size = fmean(abs(second[key]) for key in keys)
-    return Paired(
+        t, half = mean / error, t_factor(confidence, n) * error
+    taken_off = arms[weights.index(-1)] if sorted(weights) == [-1, 1] else None
+    return Contrast(
         n=n,
         mean=mean,
         sd=sd,
@@ -117,10 +159,10 @@ def paired(a: Mapping[Key, float | None], b: Mapping[Key, float | None], *, conf
         low=mean - half,
         high=mean + half,
         confidence=confidence,
-        positive=sum(difference > much for difference, much in zip(differences, slack, strict=True)),
-        relative=mean / base if abs(base) > _slack(size) else None,
-        without_a=without_a,
-        without_b=without_b,
+        positive=sum(value > much for value, much in zip(sums, slack, strict=True)),
+        relative=None if taken_off is None else _relative(mean, [taken_off[key] for key in keys]),
+        names=names,
+        without=without,
     )
 
 
@@ -134,45 +176,40 @@ def holm(p_values: Sequence[float]) -> list[float]:
         if not 0 <= p <= 1:
             raise ValueError(f"a p-value lies between 0 and 1, got {p!r}")
     adjusted, highest = [0.0] * len(p_values), 0.0
-    for rank, place in enumerate(sorted(range(len(p_values)), key=lambda place: p_values[place])):
-        highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[place]))
-        adjusted[place] = highest
+    for rank, index in enumerate(sorted(range(len(p_values)), key=lambda index: p_values[index])):
+        highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[index]))
+        adjusted[index] = highest
     return adjusted
 
 
-def two_sided(t: float, df: float) -> float:
-    """The probability that Student's t with `df` degrees of freedom is as far from 0 as t."""
-    if math.isnan(t):
-        raise ValueError("t must be a number, got nan")
-    return 2 * float(_special().stdtr(_degrees(df), -abs(t)))
+def holm_by_family(families: Sequence[str | None], p_values: Sequence[float | None]) -> list[float | None]:
+    """Holm's adjusted p-values of tests of several families, in the order given.
 
+    A test of no family (None) has no adjusted p-value. A test without a p-value is left out, and does not count.
 
-def t_quantile(probability: float, df: float) -> float:
-    """The value that Student's t with `df` degrees of freedom stays below with this probability.
-
-    >>> round(t_quantile(0.975, 9), 3)
-    2.262
+    >>> holm_by_family(["draw", "seam", None, "draw", "draw"], [0.01, 0.04, 0.02, 0.03, None])
+    [0.02, 0.04, None, 0.03, None]
     """
-    if not 0 < probability < 1:
-        raise ValueError(f"probability must be between 0 and 1, got {probability!r}")
-    return float(_special().stdtrit(_degrees(df), probability))
+    adjusted: list[float | None] = [None] * len(p_values)
+    members: dict[str, dict[int, float]] = {}
+    for index, (family, p) in enumerate(zip(families, p_values, strict=True)):
+        if family is not None and p is not None:
+            members.setdefault(family, {})[index] = p
+    for found in members.values():
+        for index, p in zip(found, holm(list(found.values())), strict=True):
+            adjusted[index] = p
+    return adjusted
 
 
-def _degrees(df: float) -> float:
-    if not 0 < df < math.inf:
-        raise ValueError(f"degrees of freedom must be a number above 0, got {df!r}")
-    return df
+def _weight(weight: float) -> float:
+    if not 0 < abs(weight) <= _LARGEST_WEIGHT:
+        raise ValueError(f"a weight is a number up to {_LARGEST_WEIGHT:g} in size and not 0, got {weight!r}")
+    return float(weight)
 
 
-def _special() -> Any:
-    """SciPy's distributions, or a sentence that says how to get them; `scipy.stats` has them too, and takes seconds."""
-    try:
-        import scipy.special
-    except ModuleNotFoundError as error:
-        if error.name not in ("scipy", "scipy.special"):
-            raise
-        raise NotInstalled(not_installed("paired statistics need SciPy", "stats"), name="scipy") from None
-    return scipy.special
+def _relative(mean: float, values: Sequence[float]) -> float | None:
+    base = fmean(values)
+    return mean / base if abs(base) > _slack(fmean(map(abs, values))) else None
 
 
 def _slack(size: float) -> float:
@@ -186,7 +223,7 @@ def _deviation(values: Sequence[float]) -> float:
     return math.ldexp(stdev(math.ldexp(value, -exponent) for value in values), exponent)
 
 
-def _values(arm: Mapping[Key, float | None], name: str) -> dict[Key, float]:
+def _values(arm: Arm[Key], name: str) -> dict[Key, float]:
     found = {key: float(value) for key, value in arm.items() if value is not None}
     for key, value in found.items():
         if not abs(value) <= _LARGEST:
@@ -197,10 +234,10 @@ def _values(arm: Mapping[Key, float | None], name: str) -> dict[Key, float]:
     return found
 
 
-def _missing(without_a: Sequence[Hashable], without_b: Sequence[Hashable]) -> str:
+def _missing(names: Sequence[str], without: Sequence[Sequence[Hashable]]) -> str:
     parts = [
         f"{name} has no value for {', '.join(map(str, keys))}"
-        for name, keys in (("a", without_a), ("b", without_b))
+        for name, keys in zip(names, without, strict=True)
         if keys
     ]
     return "; ".join(parts)
