@@ -14,6 +14,8 @@ from hypothesis import HealthCheck, settings
 os.environ["OMP_NUM_THREADS"] = "1"
 
 # What comes with the library is registered when it is imported: now, before a test works on a copy of the registry.
+import reprise.track
+
 with contextlib.suppress(ModuleNotFoundError):
     import reprise.learners  # noqa: F401
 

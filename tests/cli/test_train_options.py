@@ -28,7 +28,7 @@ from reprise.runs.settings import options, setting_of
 
 SETTINGS = {option: (section, one) for section in SECTIONS for option, one in options(SECTIONS[section])}
 HIDDEN = {"draws"}  # the learner decides
-OWN = {"data", "out", "device", "jobs", "lanes", "checkpoint_every", "json"}
+OWN = {"data", "out", "device", "jobs", "lanes", "checkpoint_every", "track", "track_every", "json"}
 COMMON = {"mask", "seed", "seeds", "config"}
 GIVEN: dict[str, Any] = {
     "dataset": "cifar100", "imbalance": 10.0, "learner": "er-ace", "head": "linear", "storage": "brs",

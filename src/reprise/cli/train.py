@@ -17,6 +17,7 @@ from reprise.cli.devices import joined
 from reprise.cli.errors import RunFailed, WrongRequest, request
 from reprise.cli.options import choices, combinations, given_settings, read_seeds, run_options
 from reprise.cli.output import check_output, write_output
+from reprise.core.arguments import as_int
 from reprise.core.extras import not_installed
 from reprise.runs.config import expand, from_file
 from reprise.runs.run import SECTIONS
@@ -26,10 +27,16 @@ if TYPE_CHECKING:
     from reprise.execute import RunOutcome
     from reprise.execute.one import ImageSource
     from reprise.runs import Run, Store
+    from reprise.track import Tracking
 
 _MASK = (
     "Short for the hyper-parameter mask of er-ace and der++-ace: which classes the incoming batch competes with: "
     "present_and_unseen, present, reference_max, none. (default: the learner's)"
+)
+_TRACK = (
+    "Log loss, accuracy and waits of a run while it trains, to these trackers, several separated by commas. Files go "
+    "to tracks/<identity> in the store, with csv:DIR or tensorboard:DIR to DIR/<identity>; wandb:PROJECT names a "
+    "project."
 )
 _Settings: Any = run_options("RunOptions", SECTIONS, leave_out=["draws"])
 
@@ -123,6 +130,11 @@ class Train(TrainOptions):
     """Runs at once on a GPU."""
     checkpoint_every: Annotated[int, arg(metavar="STEPS")] = 0
     """Keep a checkpoint also every so many steps, not at task boundaries alone; 0 for never."""
+    track: Annotated[
+        str | None, arg(metavar="csv|tensorboard|wandb", constructor=str, help=_TRACK, help_behavior_hint="")
+    ] = None
+    track_every: Annotated[int, arg(metavar="STEPS")] = 10
+    """Log values every so many steps, beside those at tests."""
     json: Annotated[str | None, arg(metavar="FILE|-", constructor=str, help_behavior_hint="")] = None
     """Write the settings and all figures to this file as JSON; - prints them instead of the table."""
 
@@ -147,7 +159,7 @@ class Train(TrainOptions):
     ) -> list[Record]:
         from reprise.cli import training
 
-        chosen: dict[str, Any] = {"store": store, "checkpoint_every": self.checkpoint_every}
+        chosen: dict[str, Any] = {"store": store, "checkpoint_every": self.checkpoint_every, "track": self._tracking()}
         try:
             if not first or "RANK" in os.environ:
                 found = training.shared(runs[0], images(runs[0]), device, **chosen)
@@ -163,10 +175,10 @@ class Train(TrainOptions):
     def _check(self, runs: Sequence[Run]) -> None:
         """What can be known to be wrong before any image is read."""
         from reprise.cli.checks import check_data
-        from reprise.core.arguments import as_int
 
         with request():
             as_int(self.checkpoint_every, "--checkpoint-every", 0)
+            self._tracking().make()
             for option, value in (("--jobs", self.jobs), ("--lanes", self.lanes)):
                 if value is not None:
                     as_int(value, option, 1)
@@ -178,6 +190,17 @@ class Train(TrainOptions):
             check_output(self.json, "--json")
         if self.checkpoint_every and self.out is None:
             raise WrongRequest("--checkpoint-every needs --out DIR, the folder of the checkpoints")
+
+    def _tracking(self) -> Tracking:
+        """Who is told of the runs."""
+        from reprise.track import Tracking
+
+        specs = [] if self.track is None else [spec.strip() for spec in self.track.split(",")]
+        if not all(specs):
+            raise ValueError(f"--track takes names separated by single commas, got {self.track!r}")
+        as_int(self.track_every, "--track-every", 1)
+        folder = Path("tracks") if self.out is None else self.out / "tracks"
+        return Tracking(tuple(dict.fromkeys(specs)), self.track_every, folder)
 
     def _store(self) -> Store | None:
         if self.out is None:
@@ -218,7 +241,10 @@ class Train(TrainOptions):
             console.print(results(records[0]) if len(records) == 1 else several(records))
         record = None if self.out is None or not records else self.out / "records" / f"{records[0]['identity']}.json"
         kept = ("Record", record) if len(records) == 1 else ("Store", self.out)
-        for what, path in (("Figures", self.json), kept):
+        log = None if self.track is None else self._tracking().folder
+        if log is not None and len(records) == 1:
+            log /= records[0]["identity"]
+        for what, path in (("Figures", self.json), ("Log", log if log and log.is_dir() else None), kept):
             if path is not None:
                 console.print(Words(f"{what}: {path}", style="dim"), soft_wrap=True)
 

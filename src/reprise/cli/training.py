@@ -16,17 +16,27 @@ from reprise.execute import Here, choose
 from reprise.execute.one import ImageSource
 from reprise.lab.campaign import campaign
 from reprise.runs import Images, Run, Store
+from reprise.track import Tracking
 from reprise.train import train
 from reprise.train.ranks import Ranks
 
 
-def one(run: Run, images: ImageSource, device: str, *, store: Store | None, checkpoint_every: int) -> Record:
+def one(
+    run: Run, images: ImageSource, device: str, *, store: Store | None, checkpoint_every: int, track: Tracking
+) -> Record:
     """Make one run in this process, and show how far it is."""
     with screen(about(run, device)) as shown:
         images(run, shown.reading)
         executor = Here(images, device, Watch(shown), shown.say)
         (outcome,) = campaign(
-            [run], executor, store, images=images, keep_files=True, checkpoint_every=checkpoint_every, warn=shown.say
+            [run],
+            executor,
+            store,
+            images=images,
+            keep_files=True,
+            checkpoint_every=checkpoint_every,
+            track=track,
+            warn=shown.say,
         )
     if outcome.known:
         print("this run was finished before; its record is shown", file=sys.stderr)
@@ -44,6 +54,7 @@ def many(
     *,
     store: Store | None,
     checkpoint_every: int,
+    track: Tracking,
     jobs: int | None,
     lanes: int | None,
 ) -> list[Record]:
@@ -54,7 +65,14 @@ def many(
     executor = choose(runs, data=images.data, device=device, jobs=jobs, lanes=lanes)
     with fleet_screen(f"{len(runs)} runs on {device}") as shown:
         for outcome in campaign(
-            runs, executor, store, images=images, checkpoint_every=checkpoint_every, watch=shown, warn=shown.say
+            runs,
+            executor,
+            store,
+            images=images,
+            checkpoint_every=checkpoint_every,
+            track=track,
+            watch=shown,
+            warn=shown.say,
         ):
             if outcome.record is None:
                 shown.say(f"{outcome.name} failed: {failure(outcome, device)}")
@@ -63,7 +81,9 @@ def many(
     return [found[run] for run in runs if run in found]
 
 
-def shared(run: Run, images: Images, device: str, *, store: Store | None, checkpoint_every: int) -> Record | None:
+def shared(
+    run: Run, images: Images, device: str, *, store: Store | None, checkpoint_every: int, track: Tracking
+) -> Record | None:
     """Make one run with the other processes of the group; None for a process other than the first.
 
     The first process looks into the store and writes, for all.
@@ -79,7 +99,7 @@ def shared(run: Run, images: Images, device: str, *, store: Store | None, checkp
             return record
         folder: Path | None = None if store is None else store.unfinished(identity)
         keep = None if store is None else store.files(identity)
-        chosen = {"checkpoint_every": checkpoint_every, "checkpoints": folder, "keep": keep}
+        chosen = {"checkpoint_every": checkpoint_every, "checkpoints": folder, "keep": keep, "track": track}
         if not ranks.first:
             train(run, images, device=device, **chosen)  # type: ignore[arg-type]
             return None

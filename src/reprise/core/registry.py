@@ -1,4 +1,4 @@
-"""Names, and who answers to them: one registry for policies, learners, networks and data sets.
+"""Names, and who answers to them: one registry for policies, learners, networks, data sets and trackers.
 
 Everything registers itself by `@register(kind, name)`, what comes with the library and what does not alike. A name that
 is not known is looked for in installed packages as well, before an error names the nearest.
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 POLICIES = ("storage", "schedule", "retrieval")
-KINDS = (*POLICIES, "learner", "network", "dataset")
+KINDS = (*POLICIES, "learner", "network", "dataset", "tracker")
 _WORDS = {"dataset": "data set"}
 
 
@@ -117,7 +117,7 @@ def register(
 ) -> Callable[[V], V]:
     """Let something answer to `name` as one of `kind`; a policy also to `name:argument`, read by `argument`.
 
-    A policy and a learner are classes, a network is a function that builds it, a data set one that loads it.
+    A policy, a learner and a tracker are classes, a network is a function that builds it, a data set one that loads it.
     """
     if kind not in KINDS:
         raise ValueError(f"a kind is one of {', '.join(KINDS)}, got {kind!r}")

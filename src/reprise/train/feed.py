@@ -63,6 +63,10 @@ class Feed(ABC):
         """The ids of what is stored, in order of slots, once this many steps are closed and no more."""
 
     @abstractmethod
+    def moved(self, number: int) -> tuple[Ids, Ids, Ids]:
+        """Of a step that is closed: what came in, what was replayed, and the slots written; −1 is padding."""
+
+    @abstractmethod
     def state_dict(self) -> dict[str, Any]: ...
 
     @abstractmethod
@@ -123,6 +127,9 @@ class TapeFeed(Feed):
         slots, ids = tape.written[:number].ravel(), tape.incoming[:number].ravel()
         holder[slots[slots >= 0]] = ids[slots >= 0]  # of several in one slot, the last
         return holder[holder >= 0]
+
+    def moved(self, number: int) -> tuple[Ids, Ids, Ids]:
+        return self._tape.incoming[number], self._tape.replay[number], self._tape.written[number]
 
     def state_dict(self) -> dict[str, Any]:
         return {"tape": self._tape.hash}
@@ -206,6 +213,9 @@ class LiveFeed(Feed):
     def stored(self, number: int) -> Ids:
         held: Ids = self.holder[: len(self.memory)].copy()
         return held
+
+    def moved(self, number: int) -> tuple[Ids, Ids, Ids]:
+        return self.rows[number], self.replay[number], self.written[number]
 
     def tape(self) -> Tape:
         memory = self.memory
