@@ -1,17 +1,20 @@
 """Kill a pool of small runs again and again, and see that nothing is lost, made twice, or left behind.
 
     python tools/kill_trial.py --times 300
+    python tools/kill_trial.py --times 20 --seeds 2 --executor ray
 
-Runs of several learners are made into a store by a pool of processes. At random moments the parent, a worker, or both
-at once are killed (SIGKILL), and the same command is given again, until the store is complete; then the next store is
-begun. A complete store must hold the records of an execution that nobody disturbed, but for how and when they were
-made; no run may have been begun after its record was written; no scratch file, claim or checkpoint may be left, and no
-process.
+Runs of several learners are made into a store by a pool of processes, or by a Ray cluster that is started for them,
+from which results travel back (`ray`) or which shares the store's folder (`ray-shared`). At random moments the parent,
+a worker, or both at once are killed (SIGKILL), of a Ray cluster also the raylet, and the same command is given again,
+until the store is complete; then the next store is begun. A complete store must hold the records of an execution that
+nobody disturbed, but for how and when they were made; no run may have been begun after its record was written; no
+scratch file, claim or checkpoint may be left, and no process.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import random
@@ -34,16 +37,18 @@ ARMS: list[dict[str, Any]] = [
 ]
 TINY = {"dataset": "tiny", "tasks": 5, "batch": 8, "buffer": 60, "replay": 8, "width": 4}
 APART = ("provenance", "timings", "checksum")
-GONE = 5.0  # seconds within which all processes of a killed execution must have ended
+GONE = {"processes": 5.0, "ray": 120.0, "ray-shared": 120.0}
+"""Seconds within which all processes of a killed execution must have ended; the agents of a raylet take their time."""
 
 
-def execute(store: str, seeds: int, log: str) -> int:
-    """In a process that may be killed: make all runs that are not in the store, on two processes."""
+def execute(store: str, seeds: int, log: str, by: str) -> int:
+    """In a process that may be killed: make all runs that are not in the store, two at a time."""
     import numpy as np
 
     from reprise.data import from_arrays
-    from reprise.execute import Executor, Processes
+    from reprise.execute import Executor, Here, Processes
     from reprise.execute.one import ImageSource
+    from reprise.execute.ray import Ray
     from reprise.lab.campaign import campaign
     from reprise.runs import Images, Run, Store
 
@@ -61,7 +66,10 @@ def execute(store: str, seeds: int, log: str) -> int:
     kept = Store(store)
 
     class Logged(Executor):
-        """Processes that note of every run that is begun whether its record was there."""
+        """Notes of every run that is begun whether its record was there."""
+
+        def __init__(self, executor: Executor) -> None:
+            self.executor = executor
 
         def execute(self, runs: Any, start: Any, tick: Any) -> Any:
             def noted(run: Any) -> Any:
@@ -73,10 +81,16 @@ def execute(store: str, seeds: int, log: str) -> int:
                         file.write(json.dumps([run.name, there]) + "\n")
                 return job
 
-            yield from Processes(2, images).execute(runs, noted, tick)
+            yield from self.executor.execute(runs, noted, tick)
 
+    executor: Executor
+    if by == "processes":
+        executor = Logged(Processes(2, images))
+    else:
+        executor = Ray(None, images, jobs=2, shared=by == "ray-shared")
+        executor.on_cpu = lambda given: Logged(Here(given))  # on the node, so that what Ray begins again is noted
     runs = [Run.of(**TINY, **arm, seed=seed) for seed in range(seeds) for arm in ARMS]
-    failed = [outcome for outcome in campaign(runs, Logged(), kept, images=images) if outcome.error is not None]
+    failed = [outcome for outcome in campaign(runs, executor, kept, images=images) if outcome.error is not None]
     for outcome in failed:
         print(f"{outcome.name}: {outcome.error}", file=sys.stderr)
     return 1 if failed else 0
@@ -85,8 +99,8 @@ def execute(store: str, seeds: int, log: str) -> int:
 class Trial:
     """Executions that are killed, one store after the other."""
 
-    def __init__(self, folder: Path, seeds: int, seed: int) -> None:
-        self.folder, self.seeds = folder, seeds
+    def __init__(self, folder: Path, seeds: int, seed: int, by: str) -> None:
+        self.folder, self.seeds, self.by = folder, seeds, by
         self.random = random.Random(seed)
         self.kills: Counter[str] = Counter()
         self.stores = self.begun = self.executions = 0
@@ -105,8 +119,9 @@ class Trial:
     def _begin(self, store: Path) -> subprocess.Popen[bytes]:
         self.executions += 1
         line = [sys.executable, __file__, "--execute", str(store), "--seeds", str(self.seeds)]
-        line += ["--log", str(self.folder / f"{store.name}.log")]
-        return subprocess.Popen(line, start_new_session=True, stderr=subprocess.DEVNULL)
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        line += ["--log", str(self.folder / f"{store.name}.log"), "--executor", self.by]
+        return subprocess.Popen(line, start_new_session=True, **quiet)
 
     def run(self, times: int) -> None:
         while sum(self.kills.values()) < times:
@@ -126,24 +141,26 @@ class Trial:
                 if process.poll() is None:
                     self._kill(process)
             status = process.wait()
-            left_alone(process.pid)
+            left_alone(process.pid, GONE[self.by])
             if status == 0:
                 return
 
     def _kill(self, process: subprocess.Popen[bytes]) -> None:
-        kind = self.random.choice(("parent", "worker", "both"))
-        workers = list(children(process.pid))
-        if kind != "parent" and not workers:
-            kind = "parent"
-        victims = [process.pid] if kind != "worker" else []
-        victims += [self.random.choice(workers)] if kind != "parent" else []
+        parts = {"parent": [process.pid], "worker": list(workers(process.pid, b"spawn_main"))}
+        if self.by != "processes":
+            parts["worker"] = list(workers(process.pid, b"ray::make_share"))
+            parts["raylet"] = list(workers(process.pid, b"/raylet/raylet"))
+        kind = self.random.choice((*parts, "parent and worker"))
+        if not all(parts[part] for part in kind.split(" and ")):
+            kind = "parent"  # the others have not begun
+        victims = [self.random.choice(parts[part]) for part in kind.split(" and ")]
         for victim in victims:
             try:
                 os.kill(victim, signal.SIGKILL)
             except ProcessLookupError:
                 continue
         self.kills[kind] += 1
-        if kind != "worker":
+        if "parent" in kind:
             process.wait()
 
     def _check(self, store: Path) -> None:
@@ -170,22 +187,17 @@ def contents(store: Path) -> dict[str, Any]:
     return found
 
 
-def children(parent: int) -> Iterator[int]:
-    """The workers of a process: those of its children that multiprocessing spawned."""
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdecimal():
-            try:
-                after_name = (entry / "stat").read_text().rpartition(")")[2].split()
-                line = (entry / "cmdline").read_bytes()
-            except OSError:
-                continue
-            if int(after_name[1]) == parent and b"spawn_main" in line:
-                yield int(entry.name)
+def workers(session: int, name: bytes) -> Iterator[int]:
+    """Processes of a session that have this in their command line."""
+    for pid, found in _sessions():
+        with contextlib.suppress(OSError):
+            if found == session != pid and name in Path(f"/proc/{pid}/cmdline").read_bytes():
+                yield pid
 
 
-def left_alone(session: int) -> None:
-    """See that no process of a session is left."""
-    until = time.monotonic() + GONE
+def left_alone(session: int, seconds: float) -> None:
+    """See that no process of a session is left after so many seconds."""
+    until = time.monotonic() + seconds
     while alive := [one for one in _sessions() if one[1] == session]:
         if time.monotonic() > until:
             raise SystemExit(f"processes are left: {[pid for pid, _ in alive]}")
@@ -208,14 +220,15 @@ def main() -> int:
     parser.add_argument("--times", type=int, default=300)
     parser.add_argument("--seeds", type=int, default=3, help="runs of each learner")
     parser.add_argument("--seed", type=int, default=0, help="of the moments and kinds of kills")
+    parser.add_argument("--executor", choices=list(GONE), default="processes")
     parser.add_argument("--execute", help=argparse.SUPPRESS)
     parser.add_argument("--log", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.execute:
-        return execute(asked.execute, asked.seeds, asked.log)
+        return execute(asked.execute, asked.seeds, asked.log, asked.executor)
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     with tempfile.TemporaryDirectory() as folder:
-        trial = Trial(Path(folder), asked.seeds, asked.seed)
+        trial = Trial(Path(folder), asked.seeds, asked.seed, asked.executor)
         began = time.monotonic()
         trial.run(asked.times)
     told = ", ".join(f"{count} × {kind}" for kind, count in sorted(trial.kills.items()))

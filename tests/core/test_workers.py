@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
 import threading
 import time
@@ -221,6 +222,28 @@ def test_an_interrupt_while_processes_are_begun_is_not_lost(monkeypatch: pytest.
     with pytest.raises(KeyboardInterrupt):
         Pool(make_echo, 2)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGUSR2"), reason="this system has no such signals")
+def test_a_signal_for_all_processes_of_a_job_is_the_parents_to_hear() -> None:
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        with Pool[int](make_echo, 1) as pool:
+            pool.submit(1)
+            ((_, (_, _, worker)),) = wait_for_result(pool)
+            for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGINT):
+                os.kill(worker, number)
+            pool.submit(2)
+            assert wait_for_result(pool) == [(2, (2, 0, worker))]
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert multiprocessing.active_children() == []
+
+
+def wait_for_result(pool: Pool[int]) -> list[tuple[int, Any]]:
+    while not (found := pool.poll()):
+        pass
+    return found
 
 
 def test_a_thread_that_ends_leaves_its_processes_at_work() -> None:

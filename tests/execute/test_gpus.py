@@ -19,6 +19,7 @@ from reprise.execute.gpus import GPUs
 from reprise.execute.one import ImageSource
 from reprise.fleet import driver
 from reprise.runs import Run, TrainingFailed
+from reprise.track import Tracking
 from reprise.train import Training, make_record, steps
 
 RUNS = [config(seed=seed, retrieval=name) for seed in range(4) for name in ("iid", "rpr")]
@@ -281,3 +282,20 @@ def test_an_error_that_cannot_be_sent_is_one_run_s_alone(several, monkeypatch):
     ends, _ = ended([PLAIN, *RUNS], **several)
     assert str(ends[PLAIN].error) == "Unsent: it: broke"
     assert all(ends[run].error is None for run in RUNS)
+
+
+def test_trackers_are_told_of_a_run_on_lanes_when_it_has_ended(tmp_path):
+    track = Tracking(("csv",), folder=tmp_path)
+    ends, _ = ended(start=lambda run: Job(track=track))
+    for outcome in ends.values():
+        header, *rows = (tmp_path / outcome.record["identity"] / "log.csv").read_text().splitlines()
+        told = [dict(zip(header.split(","), row.split(","), strict=True)) for row in rows]
+        assert [row["step"] for row in told] == ["3", "6", "9", "10", "12", "15"]
+        assert {row["loss"] for row in told} == {"1.0"}
+        assert told[-1]["gaps/open_max"] == str(outcome.record["audit"]["open_max"])
+
+
+def test_a_run_on_lanes_is_not_lost_by_a_tracker_that_is_none():
+    with pytest.warns(UserWarning, match="The run is not logged: unknown tracker 'cvs'"):
+        ends, _ = ended(RUNS[:1], start=lambda run: Job(track=Tracking(("cvs",))))
+    assert ends[RUNS[0]].error is None

@@ -1,4 +1,4 @@
-"""Other people's policies, learners, networks and data sets: modules that register them when they are imported.
+"""Policies, learners, networks, data sets and trackers of others: modules that register them when they are imported.
 
 An installed package names such a module under the entry point group `reprise.plugins`; it is imported when somebody
 asks for a name that is not known, or for all names. `load_modules` imports modules and files by name, at once.
@@ -14,6 +14,7 @@ import sys
 import warnings
 from collections.abc import Iterable
 from pathlib import Path
+from types import ModuleType
 
 GROUP = "reprise.plugins"
 _MODULES: dict[str, None] = {}  # names and absolute paths, in the order in which they were loaded
@@ -58,6 +59,14 @@ def load_modules(names: Iterable[str]) -> None:
         _MODULES[key] = None
 
 
+def load_file(path: str) -> ModuleType:
+    """The module of a .py file, loaded as `load_modules` does."""
+    load_modules([path])
+    found = _path(path)
+    assert found is not None
+    return sys.modules[_name(found)]
+
+
 def loaded_modules() -> tuple[str, ...]:
     """What `load_modules` has loaded, in order; given to it in another process, everything is registered there too."""
     return tuple(_MODULES)
@@ -73,7 +82,7 @@ def _path(name: str) -> Path | None:
 
 def _run(path: Path) -> None:
     """Import a file, under a name that is the same in every process, so that its classes can be sent to another."""
-    name = f"reprise_plugin_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
+    name = _name(path)
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise ImportError("it is not a .py file")
@@ -83,6 +92,10 @@ def _run(path: Path) -> None:
     except BaseException:
         del sys.modules[name]
         raise
+
+
+def _name(path: Path) -> str:
+    return f"reprise_plugin_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
 
 
 def _reason(error: BaseException) -> str:

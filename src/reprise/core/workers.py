@@ -25,6 +25,9 @@ _STOPPED, _UNGUARDED = 143, 79  # exit statuses: it was told to end; it came upo
 _READY, _BEGUN, _TOLD, _DONE = range(4)  # words of a process
 _NAME = "reprise worker"
 _PR_SET_PDEATHSIG = 1
+# Signals that reach all processes at once, from a terminal or from a scheduler such as Slurm. They are the parent's to
+# hear, which stops its workers.
+_OF_THE_PARENT = {getattr(signal, name) for name in ("SIGINT", "SIGUSR1", "SIGUSR2") if hasattr(signal, name)}
 _GUARD = (
     "this script begins processes while it is read, and each of them reads it again: put what it does under "
     '`if __name__ == "__main__":`'
@@ -238,7 +241,7 @@ def _undisturbed() -> Iterator[None]:
             from multiprocessing import resource_tracker
 
             resource_tracker.ensure_running()  # which would undo the mask if it were begun later
-            mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+            mask = signal.pthread_sigmask(signal.SIG_BLOCK, _OF_THE_PARENT)
         yield
     finally:
         if mask is not None:
@@ -254,9 +257,10 @@ def _undisturbed() -> Iterator[None]:
 
 def _work(pipe: Connection, number: int, tied: bool) -> None:
     """Do the tasks that come, until none comes any more."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is the parent's to hear, which stops its workers
+    for heard in _OF_THE_PARENT:
+        signal.signal(heard, signal.SIG_IGN)
     if hasattr(signal, "pthread_sigmask"):
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _OF_THE_PARENT)
     _exit_with_parent(tied)
     multiprocessing.current_process().daemon = False  # or it could have no workers of its own, which end with it
 
@@ -271,7 +275,8 @@ def _work(pipe: Connection, number: int, tied: bool) -> None:
             pipe.send((_BEGUN, portable(error)))
             return
         try:
-            signal.signal(signal.SIGTERM, _stop)
+            if signal.getsignal(signal.SIGTERM) != signal.SIG_IGN:  # or the parent ignores it, and so do its processes
+                signal.signal(signal.SIGTERM, _stop)
             pipe.send((_BEGUN, None))
             while True:
                 item = pipe.recv()

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from reprise.core.files import Record
 from reprise.runs.run import Run
+from reprise.track import Tracking
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,11 @@ class Job:
     """Steps between checkpoints, beside those at task boundaries; 0 for none."""
     keep: Path | None = None
     """Folder for its tape and weights, if they are to be kept."""
+    record: Path | None = None
+    """File of a store that its record goes to. Whoever gave this job writes it, and a maker that may outlive them, on
+    another machine with the same storage, writes it as well; a record that is there already is not made again."""
+    track: Tracking = field(default_factory=Tracking)
+    """Who is told of it while it trains."""
 
 
 @dataclass(frozen=True)

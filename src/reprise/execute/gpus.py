@@ -27,6 +27,7 @@ from reprise.runs.errors import TrainingFailed
 from reprise.runs.images import source
 from reprise.runs.record import make_record
 from reprise.runs.run import Run
+from reprise.track import Tracking, log_result
 from reprise.train.machine import find_device
 
 SHARE = 48
@@ -103,7 +104,7 @@ class GPUs(Executor):
         try:
             for run, found in group.train(runs, self.lanes, self.jobs, begin, tick):
                 del left[run]
-                yield _outcome(run, found)
+                yield _outcome(run, found, begun[run].track)
         except Uncaptured as error:
             warnings.warn(
                 f"{len(left)} runs go by the plain loop, for their step was not captured: {error}", stacklevel=3
@@ -181,11 +182,13 @@ def _noted(shares: Iterator[list[tuple[Run, Job]]], given: dict[Run, None]) -> I
         yield share
 
 
-def _outcome(run: Run, found: Any) -> RunOutcome:
+def _outcome(run: Run, found: Any, track: Tracking | None = None) -> RunOutcome:
     if isinstance(found, Exception):
         return RunOutcome(run, None, found)
     try:
         record: Record = make_record(found)
+        if track is not None and track.trackers:
+            log_result(found, record, track)
     except Exception as error:
         return RunOutcome(run, None, error)
     return RunOutcome(run, record)

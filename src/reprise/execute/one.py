@@ -78,5 +78,6 @@ def make(
         checkpoint_every=job.checkpoint_every,
         keep=job.keep,
         watch=seen,
+        track=job.track,
         warn=warn,
     )
