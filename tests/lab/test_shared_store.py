@@ -10,7 +10,7 @@ from pathlib import Path
 from subprocess import Popen
 
 import pytest
-from lab.tinystudies import Counted, audits, result, scratch_files
+from lab.tinystudies import Counted, Failing, audits, result, scratch_files
 from processes import started, wait_until
 
 from reprise.execute import RunOutcome
@@ -126,6 +126,26 @@ def test_a_run_that_somebody_else_makes_is_waited_for_and_not_made(store: Store)
     work.join(60)
     assert work.executor.made == RUNS[1:]
     assert [ended.run for ended in work.ended if ended.known] == RUNS[:1]
+
+
+def test_a_failed_run_is_made_again_while_somebody_else_makes_another(store: Store) -> None:
+    theirs, ours = RUNS[:2]
+    tries: list[Run] = []
+
+    def fails(run: Run) -> Exception | None:
+        tries.append(run)
+        return RuntimeError("once") if run == ours and tries.count(ours) == 1 else None
+
+    claim = store.claim(IDENTITIES[theirs])
+    assert claim is not None
+    late = threading.Timer(20, claim.release)  # so that this test ends, whatever is wrong
+    late.start()
+    outcomes = campaign([theirs, ours], Failing(fails), store, retries=1)
+    first = next(outcomes)
+    assert (first.run, first.error, late.is_alive()) == (ours, None, True)
+    late.cancel()
+    claim.release()
+    assert [outcome.run for outcome in outcomes] == [theirs]
 
 
 def test_a_claim_of_a_process_that_was_killed_lapses(store: Store) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from dataclasses import replace
@@ -11,12 +12,14 @@ import pytest
 from lab.tinystudies import STUDY, Counted, Failing, result
 from processes import started, wait_until
 
-from reprise.core.files import Record
+from reprise.core.files import Record, sealed
 from reprise.execute import Here, Processes
 from reprise.execute.one import audit
-from reprise.lab import Cell, Progress, StudyFailed, StudyPlan
-from reprise.lab.study import figure_of
+from reprise.lab import Cell, Progress, StudyFailed, StudyPlan, execute_plans
+from reprise.lab.study import Key, figure_of
+from reprise.lab.study_runs import StudyRuns
 from reprise.runs import Store
+from reprise.runs.record import BULKY
 
 PLAN = StudyPlan(STUDY, seeds=2, error_seeds=5)  # one cell, two arms: ten runs
 SLOW = """
@@ -25,6 +28,7 @@ from lab.tinystudies import STUDY
 from reprise.execute import Here
 from reprise.lab import StudyPlan
 from reprise.runs import Store
+from reprise.runs.record import BULKY
 
 plan = StudyPlan(STUDY, seeds=2, error_seeds=5)
 plan.execute(Store(sys.argv[1]), Here(), watch=lambda _: time.sleep(0.1))
@@ -36,29 +40,41 @@ def store(tmp_path: Path) -> Store:
     return Store(tmp_path / "out")
 
 
-def results(records: list[Record]) -> list[Record]:
-    return [result(record) for record in records]
+def in_order(runs: StudyRuns) -> list[Record]:
+    assert runs.missing == []
+    return [result(runs.records[key]) for key in PLAN.keys]
+
+
+def in_brief(runs: StudyRuns) -> dict[Key, Record]:
+    """Records without what is not read for a report."""
+    return {
+        key: {name: value for name, value in record.items() if name not in BULKY}
+        for key, record in runs.records.items()
+    }
 
 
 def test_every_run_is_made_once(store: Store) -> None:
     told: list[Progress] = []
     executor = Counted()
-    records = PLAN.execute(store, executor, watch=told.append)
+    runs = PLAN.execute(store, executor, watch=told.append)
     assert sorted((run.memory.retrieval, run.seed) for run in executor.made) == [
         (arm, seed) for arm in ("iid", "rpr") for seed in range(5)
     ]
     assert [one.done for one in told] == list(range(1, 11))
     again = Counted()
-    assert PLAN.execute(store, again) == records
+    assert PLAN.execute(store, again).records == runs.records
     assert again.made == []
 
 
-def test_records_come_in_the_order_of_the_runs(store: Store) -> None:
-    records = PLAN.execute(store, Processes(2))
-    assert [record["run"] for record in records] == [run.to_dict() for run in PLAN.runs]
-    assert results(records) == [result(audit(run)) for run in PLAN.runs]
-    assert PLAN.load(store) == (PLAN, records)
-    assert StudyPlan.of(STUDY).load(store) == (PLAN, records)  # the seeds are those it was last made with
+def test_records_are_found_by_cell_arm_and_seed(store: Store) -> None:
+    runs = PLAN.execute(store, Processes(2))
+    for (cell, arm, seed), record in runs.records.items():
+        assert record["run"] == runs.cell(cell).run(arm, seed).to_dict()
+    assert in_order(runs) == [result(audit(run)) for run in PLAN.runs]
+    for plan in (PLAN, StudyPlan.of(STUDY)):  # the seeds are those it was last made with
+        loaded = plan.load(store)
+        assert (loaded.plan, in_brief(loaded.runs)) == (PLAN, in_brief(runs))
+    assert "pairs" in loaded.runs.records["C=6 b=2", "rpr", 0]  # maps are of the first seed
 
 
 def test_more_seeds_make_only_the_new_runs(store: Store) -> None:
@@ -68,13 +84,27 @@ def test_more_seeds_make_only_the_new_runs(store: Store) -> None:
     assert [(run.memory.retrieval, run.seed) for run in executor.made] == [("iid", 5), ("rpr", 5)]
 
 
-def test_studies_share_what_is_the_same(store: Store) -> None:
+def test_fewer_seeds_than_before_are_said(store: Store) -> None:
     PLAN.execute(store, Here())
-    other = replace(STUDY, name="other", cells=(replace(STUDY.cells[0], name="by another name"),))
+    warned: list[str] = []
+    replace(PLAN, error_seeds=2).execute(store, Here(), warn=warned.append)
+    assert warned == [
+        f"The campaign 'tiny' of {str(store.folder)!r} had 5 seeds and now has 2; reports will be of these. "
+        "No record is lost."
+    ]
+
+
+def test_studies_share_what_is_the_same(store: Store) -> None:
+    other = replace(
+        STUDY, name="other", cells=(replace(STUDY.cells[0], name="by another name"),), arms=("rpr", "fixed")
+    )
+    plans = [PLAN, StudyPlan(other, seeds=2, error_seeds=5)]
     executor = Counted()
-    StudyPlan(other, seeds=2, error_seeds=5).execute(store, executor)
-    assert executor.made == []
-    assert {path.name for path in store.folder.glob("*.json")} == {"tiny.json", "other.json"}
+    executed = execute_plans(plans, store, executor)
+    assert len(executor.made) == 15  # rpr is asked for by both
+    first, second = (executed.runs(plan) for plan in plans)
+    assert first.group("C=6 b=2", "rpr").records == second.group("by another name", "rpr").records
+    assert {path.name for path in store.folder.glob("campaigns/*")} == {"tiny.json", "other.json"}
 
 
 def test_a_study_that_was_killed_goes_on_where_it_stopped(store: Store) -> None:
@@ -84,47 +114,92 @@ def test_a_study_that_was_killed_goes_on_where_it_stopped(store: Store) -> None:
         process.wait()
     kept = len(list(store.records(pytest.fail)))
     assert 3 <= kept < 10
-    with pytest.raises(ValueError, match=r"does not hold the study 'tiny': `reprise study run tiny --out .*` makes or"):
+    with pytest.raises(ValueError, match=r"of 10 records of the study 'tiny' are not in .*`reprise study run tiny"):
         PLAN.load(store)
+    assert len(PLAN.load(store, partial=True).runs.records) == kept
     executor = Counted()
-    records = PLAN.execute(store, executor)
+    runs = PLAN.execute(store, executor)
     assert len(executor.made) == 10 - kept
-    assert results(records) == [result(audit(run)) for run in PLAN.runs]
+    assert in_order(runs) == [result(audit(run)) for run in PLAN.runs]
 
 
 def test_a_record_that_is_gone_is_missed(store: Store) -> None:
-    records = PLAN.execute(store, Here())
-    store.record_file(records[3]["identity"]).unlink()
-    store.record_file(records[4]["identity"]).write_text("{")
+    runs = PLAN.execute(store, Here())
+    gone, damaged = PLAN.keys[3:5]
+    store.record_file(runs.records[gone]["identity"]).unlink()
+    store.record_file(runs.records[damaged]["identity"]).write_text("{")
     with pytest.raises(ValueError, match=r"2 of 10 records of the study 'tiny' are not in .* or are damaged: `reprise"):
         PLAN.load(store)
-    assert results(PLAN.execute(store, Here())) == results(records)
-    assert len(PLAN.load(store)[1]) == 10
+    warned: list[str] = []
+    partial = PLAN.load(store, partial=True, warn=warned.append)
+    assert partial.runs.missing == [gone, damaged]
+    assert "is damaged" in warned[0]
+    assert in_order(PLAN.execute(store, Here())) == in_order(runs)
+    assert PLAN.load(store).runs.missing == []
 
 
-@pytest.mark.parametrize("text", ["[", "3", "{}x", '{"seeds": 0, "error_seeds": 4}', '{"seeds": 2, "error": 5}'])
-def test_seeds_that_cannot_be_read_are_named(text: str, store: Store) -> None:
-    records = PLAN.execute(store, Here())
-    (store.folder / "tiny.json").write_text(text)
-    with pytest.raises(
-        ValueError, match=r"tiny\.json is damaged: .*; `reprise study run tiny --out .*` writes it anew"
-    ):
+@pytest.mark.parametrize("text", ["[", "3", "{}x", '{"seeds": 0, "error_seeds": 4}'])
+def test_a_campaign_that_cannot_be_read_is_named(text: str, store: Store) -> None:
+    runs = PLAN.execute(store, Here())
+    (store.folder / "campaigns" / "tiny.json").write_text(text)
+    with pytest.raises(ValueError, match=r"tiny\.json is damaged: .*Its records are still there; `reprise study run`"):
         PLAN.load(store)
     executor = Counted()
     PLAN.execute(store, executor)
     assert executor.made == []
-    assert PLAN.load(store)[1] == records
+    assert in_brief(PLAN.load(store).runs) == in_brief(runs)
+
+
+def test_a_campaign_of_another_version_is_named_and_nothing_is_lost(store: Store) -> None:
+    runs = PLAN.execute(store, Here())
+    path = store.folder / "campaigns" / "tiny.json"
+    content = json.loads(path.read_text())
+    path.write_text(json.dumps(sealed({**content, "format": "reprise-campaign/9"})))
+    with pytest.raises(ValueError, match=r"another version of reprise: its format is 'reprise-campaign/9', newer than"):
+        PLAN.load(store)
+    executor = Counted()
+    assert PLAN.execute(store, executor).records == runs.records
+    assert executor.made == []
+
+
+def test_a_study_that_has_changed_since_is_named(store: Store) -> None:
+    PLAN.execute(store, Here())
+    changed = replace(PLAN, study=replace(STUDY, arms=("iid", "rpr", "fixed")))
+    said = r"is not the one that was made into .* with reprise .*: fixed in C=6 b=2 with seed 0 is new. Nothing is lost"
+    with pytest.raises(ValueError, match=said):
+        changed.load(store)
+    executor = Counted()
+    changed.execute(store, executor)
+    assert {run.memory.retrieval for run in executor.made} == {"fixed"}
+
+
+def test_records_of_other_settings_are_never_shown_as_those_of_the_study(store: Store) -> None:
+    PLAN.execute(store, Here())
+    cell = replace(STUDY.cells[0], settings={**STUDY.cells[0].settings, "buffer": 18})
+    changed = replace(PLAN, study=replace(STUDY, cells=(cell,)))
+    for partial in (False, True):
+        with pytest.raises(ValueError, match=r"is not the one .*: iid in C=6 b=2 had other settings. Nothing is lost"):
+            changed.load(store, partial=partial)
+    changed.execute(store, Here())
+    assert changed.load(store).runs.missing == []
 
 
 def test_a_failed_run_is_named_and_the_others_are_kept(store: Store) -> None:
-    broken = Failing(lambda run: ZeroDivisionError("by nothing") if run.memory.retrieval == "iid" else None)
+    tries: list[int] = []
+
+    def fails(run):  # type: ignore[no-untyped-def]
+        if run.memory.retrieval != "iid":
+            return None
+        tries.append(run.seed)
+        return ZeroDivisionError("by nothing")
+
     said = (
         r"^5 of 10 runs of study 'tiny' failed; the first, 6 classes that stay, reservoir 12, iid 2, seed 0: by nothing"
     )
     with pytest.raises(StudyFailed, match=f"{said}. The others are kept$"):
-        PLAN.execute(store, broken)
+        PLAN.execute(store, Failing(fails))
+    assert sorted(tries) == sorted([*range(5)] * 2)  # each is tried once more
     assert len(list(store.records())) == 5
-    assert not (store.folder / "tiny.json").exists()
     executor = Counted()
     PLAN.execute(store, executor)
     assert {run.memory.retrieval for run in executor.made} == {"iid"}
@@ -133,6 +208,13 @@ def test_a_failed_run_is_named_and_the_others_are_kept(store: Store) -> None:
 def test_an_interrupt_is_not_a_failed_run(store: Store) -> None:
     with pytest.raises(KeyboardInterrupt):
         PLAN.execute(store, Failing(lambda run: KeyboardInterrupt()))
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "campaigns").touch()  # where root may write everywhere, this cannot be a folder
+    with pytest.raises(ValueError, match=r"campaigns cannot be written to: "):
+        PLAN.execute(Store(tmp_path / "out"), Here())
 
 
 def test_small_form_has_its_own_cells_seeds_and_name() -> None:

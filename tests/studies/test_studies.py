@@ -1,77 +1,149 @@
-"""The studies: what they declare, and what those of the paper find at full size."""
+"""The studies: what they declare, what of the paper they fill, and what those without training find at full size."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 
 from reprise.audit import KEYS
 from reprise.execute import Here, Processes
 from reprise.lab import Study, StudyPlan
+from reprise.lab.outcome import outcome
 from reprise.memory import as_retrieval
 from reprise.runs import Store
-from reprise.studies import STUDIES, find_study
-from reprise.studies.compare import compare
-from reprise.studies.paper_figures import paper_figures
+from reprise.studies import STUDIES, find_study, load_study
+from reprise.studies.paper import table
 
-CELLS = {"gaps": 52, "dyngaps": 63, "renewal-gaps": 32, "buffer-gaps": 25, "seams": 24, "gap-drift": 18}
+# By study: figures of its table that the paper prints, and contrasts.
+PRINTED = {
+    "gaps": (52, 0),
+    "dyngaps": (63, 0),
+    "renewal-gaps": (32, 0),
+    "buffer-gaps": (25, 0),
+    "coverage": (6, 0),
+    "seams": (32, 28),
+    "groups": (0, 15),
+    "readout": (0, 12),
+    "mask": (0, 6),
+    "gap-drift": (19, 0),
+    "renewal": (32, 8),
+    "buffer": (35, 5),
+    "law": (0, 14),
+    "hosts": (0, 5),
+    "dissociation": (2, 6),
+    "cifar10-control": (0, 0),
+    "hybrid-validation": (0, 0),
+    "gap-opportunity": (12, 24),
+    "trajectory": (0, 8),
+}
+OURS = ("isolation", "example-pass", "agreement", "demo")
+AUDITS = ("gaps", "dyngaps", "renewal-gaps", "buffer-gaps", "coverage")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "out")
 
 
 def test_names() -> None:
-    assert list(STUDIES) == [*CELLS, "demo"]
-    assert {name for name, study in STUDIES.items() if study.trains} == {"seams", "gap-drift", "demo"}
+    assert list(STUDIES) == [*PRINTED, *OURS]
+    assert [name for name, study in STUDIES.items() if not study.trains] == list(AUDITS)
     assert all(name == study.name for name, study in STUDIES.items())
-    with pytest.raises(ValueError, match=r"unknown study 'renewal': did you mean 'renewal-gaps'\?"):
-        find_study("renewal")
+    with pytest.raises(ValueError, match=r"unknown study 'renewals': did you mean 'renewal'\?"):
+        find_study("renewals")
 
 
-@pytest.mark.parametrize("name", CELLS)
-def test_paper_has_a_figure_for_every_cell_and_none_is_left_over(name: str) -> None:
+@pytest.mark.parametrize("name", PRINTED)
+def test_what_the_paper_prints_is_found(name: str) -> None:
     study = STUDIES[name]
-    judged = {
-        (setting.name, arm, column.key)
-        for setting in study.cells
+    printed = [
+        column.paper.find(cell.facts, arm)
+        for cell in study.cells
         for arm in study.arms
         for column in study.columns
-        if column.holds(arm)
+        if column.paper is not None and column.holds(arm)
+    ]
+    contrasts = [one for one in study.form_contrasts(small=False) if "mean" in one.paper]
+    assert (sum(figure is not None for figure in printed), len(contrasts)) == PRINTED[name]
+    for figure in [figure for figure in printed if figure is not None]:
+        float(figure)
+
+
+@pytest.mark.parametrize(
+    "name", ["seams", "dyngaps", "gaps", "mask_interaction", "law", "trajectory", "gap_opportunity"]
+)
+def test_every_row_of_a_table_stands_in_a_study(name: str) -> None:
+    """As many figures as the table has rows, or rows times columns: nothing printed is left out."""
+    counted = {
+        "seams": PRINTED["seams"][0],
+        "dyngaps": PRINTED["dyngaps"][0] / 7,
+        "gaps": (PRINTED["gaps"][0] + 4 * 2) / 5,  # two of twelve maxima a setting stand beside the theory
+        "mask_interaction": PRINTED["mask"][1],
+        "law": PRINTED["law"][1] - 2,  # and the mask's own effect
+        "trajectory": PRINTED["trajectory"][1],
+        "gap_opportunity": PRINTED["gap-opportunity"][0],
     }
-    stated = {(setting.name, one.arm, one.key) for setting in study.cells for one in study.beside}
-    assert len(judged) == CELLS[name]
-    assert set(paper_figures(study)) == judged | stated
-    assert all((float(figure) >= 0) != (name == "gap-drift") for figure in paper_figures(study).values())
+    assert counted[name] == len(table(name))
 
 
-@pytest.mark.parametrize("name", CELLS)
-def test_arms_and_figures_exist(name: str) -> None:
+@pytest.mark.parametrize("name", STUDIES)
+@pytest.mark.parametrize("small", [False, True])
+def test_arms_and_figures_exist(name: str, small: bool) -> None:
     study = STUDIES[name]
-    for arm in study.arms:
+    for arm in study.form_arms(small=small):
         assert as_retrieval(arm).spec == arm
     named = {column.key for column in study.columns if "." not in column.key}
-    assert named <= set(KEYS)
+    assert named <= {*KEYS, "distinct_per_batch"}
     assert study.trains or len(named) == len(study.columns)
-    assert len(study.runs(4)) == study.count(4) == 4 * len(study.cells) * len(study.arms)
+    assert len(study.runs(2, small=small)) == study.count(2, small=small)
+    assert study.form_contrasts(small=small) or not study.contrasts
 
 
-def test_a_study_of_our_own_is_not_judged_by_the_paper(tiny: Study, plan: StudyPlan, store: Store) -> None:
-    """It has no figures there, and figures of trained networks may be among its columns."""
-    assert paper_figures(tiny) == paper_figures(STUDIES["demo"]) == {}
-    assert [column.key for column in STUDIES["demo"].columns] == ["ema.final", "live.final", "max"]
-    found = compare(plan, plan.execute(store, Here()))
-    assert found.judged == []
-    assert [figure.paper for figure in found.figures] == [None] * 4
+@pytest.mark.parametrize("name", STUDIES)
+def test_the_small_form_is_of_glyphs_and_of_the_same_kind(name: str) -> None:
+    study = STUDIES[name]
+    for cell in study.small:
+        run = cell.run(study.form_arms(small=True)[0], 0)
+        assert run.data is None or run.data.name == "glyphs"
+        assert run.trains == study.trains
 
 
-def test_runs_of_the_demo_come_in_pairs_that_differ_in_retrieval_alone() -> None:
-    runs = STUDIES["demo"].runs(3)
-    assert [(run.memory.retrieval, run.seed) for run in runs] == [(arm, k) for k in range(3) for arm in ("iid", "rpr")]
-    for base, arm in zip(runs[::2], runs[1::2], strict=True):
-        assert base.replace(retrieval="rpr") == arm
+def test_studies_share_runs() -> None:
+    for small, least in ((False, 1.2), (True, 1.2)):
+        plans = [StudyPlan.of(study, small=small, seeds=1, error_seeds=2) for study in STUDIES.values() if study.trains]
+        asked = [run for plan in plans for run in plan.runs]
+        assert len(asked) / len({*asked}) > least
+    mask, drift, renewal = (set(STUDIES[name].runs(1)) for name in ("mask", "gap-drift", "renewal"))
+    assert drift < mask
+    assert len(mask & renewal) == 4
+    assert set(STUDIES["trajectory"].runs(1)) < set(STUDIES["gap-opportunity"].runs(1))
+    primary = {run for run in STUDIES["readout"].runs(1) if run.memory.buffer == 5120}
+    assert primary < set(STUDIES["seams"].runs(1))
 
 
-def test_some_figures_as_the_paper_prints_them() -> None:
-    assert paper_figures(STUDIES["gaps"])["C=200 b=8", "rpr", "mean"] == "25.00"
-    assert paper_figures(STUDIES["dyngaps"])["tinyimagenet-lt100", "fixed", "wall_max"] == "29.8"
-    assert paper_figures(STUDIES["renewal-gaps"])["cifar100-lt10", "reused:16", "pair_coverage"] == "0.515"
-    assert paper_figures(STUDIES["buffer-gaps"])["buffer=2000", "iid", "deactivations"] == "0.3"
+def test_a_pair_differs_in_retrieval_alone() -> None:
+    for study in STUDIES.values():
+        for cell in study.cells:
+            first, *others = (cell.run(arm, 3) for arm in study.arms)
+            for arm, other in zip(study.arms[1:], others, strict=True):
+                assert first.replace(retrieval=arm) == other
+
+
+def test_only_the_validation_study_looks_at_validation_images() -> None:
+    assert [name for name, study in STUDIES.items() if study.split == "validation"] == ["hybrid-validation"]
+
+
+def test_families_are_those_of_the_paper() -> None:
+    tested = [one for one in STUDIES["seams"].form_contrasts(small=False) if one.family]
+    families = {one.family for one in tested}
+    assert len(families) == 4
+    assert all(sum(one.family == family for one in tested) == 4 for family in families)
+    (first,) = [one for one in tested if one.label == "cifar100-lt10 reservoir" and one.name == "rpr − iid"]
+    assert first.paper == {
+        "mean": "1.400", "low": "1.06", "high": "1.74", "relative": "12.5", "sd": "0.476", "t": "9.294",
+        "p": "6.56e-6", "holm": "1.97e-5", "positive": "10",
+    }  # fmt: skip
 
 
 def test_theory_beside_the_static_table() -> None:
@@ -79,6 +151,8 @@ def test_theory_beside_the_static_table() -> None:
     scale, ratio = study.beside[1], study.beside[2]
     assert [round(scale.theory(setting)) for setting in study.cells] == [121, 30, 247, 66]
     assert [round(ratio.theory(setting), 2) for setting in study.cells] == [2.42, 2.43, 2.40, 2.44]
+    assert ratio.paper is not None
+    assert [ratio.paper.find(cell.facts) for cell in study.cells] == ["2.41", "2.42", "2.38", "2.43"]
     bound = study.columns[-1].bound
     assert bound is not None
     assert [bound(setting) for setting in study.cells] == [25, 7, 49, 13]
@@ -87,31 +161,76 @@ def test_theory_beside_the_static_table() -> None:
         assert 1 < study.beside[0].theory(setting) / scale.theory(setting) < 1.25
 
 
-@pytest.mark.parametrize("name", CELLS)
+@pytest.mark.parametrize("name", AUDITS)
 def test_small_form_runs(name: str, store: Store) -> None:
     plan = StudyPlan.of(STUDIES[name], seeds=1, error_seeds=2, small=True)
-    comparison = compare(plan, plan.execute(store, Here()))
-    assert comparison.judged == []
-    assert comparison.verdict.startswith("Small form: not comparable")
-    for figure in comparison.figures:
+    found = outcome(plan, plan.execute(store, Here()))
+    assert found.judged == []
+    assert "not comparable with the paper, so nothing is judged" in found.verdict
+    for figure in found.figures:
         assert figure.paper is None
         if figure.key == "violations" and figure.arm != "iid":
             assert figure.highest == 0
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", CELLS)
-def test_every_cell_is_within_three_standard_errors(name: str, store: Store) -> None:
+@pytest.mark.parametrize("name", AUDITS)
+def test_every_figure_agrees(name: str, store: Store) -> None:
     plan = StudyPlan.of(STUDIES[name])
-    comparison = compare(plan, plan.execute(store, Processes(2)))
-    assert comparison.verdict == f"{CELLS[name]} of {CELLS[name]} cells within three standard errors"
+    found = outcome(plan, plan.execute(store, Processes(2)))
+    assert f"{PRINTED[name][0]} of {PRINTED[name][0]} figures agree with the paper's." in found.verdict
+    assert found.doubts == ()
 
 
 @pytest.mark.slow
 def test_arms_of_the_buffer_study_hold_the_same_memory(store: Store) -> None:
     plan = StudyPlan(STUDIES["buffer-gaps"], seeds=2, error_seeds=4)
-    for run, record in zip(plan.runs, plan.execute(store, Processes(2)), strict=True):
-        if run.memory.retrieval == "iid":
-            left = record["audit"]["deactivations"]
-        else:
-            assert record["audit"]["deactivations"] == left
+    runs = plan.execute(store, Processes(2))
+    for cell in runs.cells:
+        assert runs.values(cell.name, "iid", "deactivations") == runs.values(cell.name, "rpr", "deactivations")
+
+
+OWN = """
+from reprise.lab import Cell, Column, Study, difference
+
+STUDY = Study(
+    name="mine",
+    table="a study of my own",
+    about="Two arms.",
+    cells=(Cell("C=6", {"classes": 6, "steps": 30, "replay": 2}),),
+    small=(Cell("C=4", {"classes": 4, "steps": 20, "replay": 2}),),
+    arms=("iid", "rpr"),
+    columns=(Column("max"),),
+    contrasts=(difference("rpr", "iid", key="max", main=True),),
+)
+"""
+
+
+def test_a_study_of_ones_own(tmp_path: Path) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(OWN)
+    study = load_study(str(path))
+    assert isinstance(study, Study)
+    assert (study.name, len(study.runs(2))) == ("mine", 4)
+    assert load_study("gaps") is STUDIES["gaps"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("x = 1", "declares no study: it must set STUDY to a reprise.lab.Study"),
+        (OWN.replace("mine", "gaps"), "calls its study 'gaps', as one of this library is called"),
+        (OWN.replace('difference("rpr"', 'difference("rprr"'), "names an arm 'rprr' that the study does not have"),
+        ("import nothing_of_this_name", "cannot be imported: ModuleNotFoundError"),
+    ],
+)
+def test_a_file_that_declares_none_is_a_sentence(text: str, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "other.py"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=said):
+        load_study(str(path))
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"there is no file .*none\.py"):
+        load_study(str(tmp_path / "none.py"))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 
+from reprise.core.extras import NotInstalled
 from reprise.core.files import Record
 from reprise.core.workers import check_main_guard
 from reprise.execute import Executor, Job, RunOutcome, choose
@@ -15,6 +17,7 @@ from reprise.execute.one import ImageSource
 from reprise.runs.images import Images, Root, fingerprints, source
 from reprise.runs.run import Run
 from reprise.runs.store import Claim, Store
+from reprise.track import Tracking
 
 _LOOK_EVERY = 0.2  # seconds between two looks at runs that somebody else makes
 
@@ -39,8 +42,11 @@ def campaign(
     store: Store | None = None,
     *,
     images: ImageSource | None = None,
+    identities: Mapping[Run, str | Exception] | None = None,
     keep_files: bool = False,
     checkpoint_every: int = 0,
+    retries: int = 0,
+    track: Tracking | None = None,
     watch: Watch | None = None,
     warn: Callable[[str], None] | None = None,
 ) -> Generator[RunOutcome, None, None]:
@@ -49,14 +55,22 @@ def campaign(
     With a store, a run that has its record there is not made again, and what is made is kept as soon as it has ended;
     so a campaign that was stopped goes on where it stood. A run that another process makes at the same time is waited
     for, and taken over should that process end before the run does. Unfinished runs go on from their checkpoints. With
-    `keep_files` tapes and weights are kept beside the records. A run that fails is given with its error, and the others
-    go on. Two runs are the same if their descriptions and their images are; `images` tells the latter.
+    `keep_files` tapes and weights are kept beside the records. A run that fails is made again when the others have
+    ended, `retries` times at most; then it is given with its error, which the store keeps, too. Two runs are the same
+    if their descriptions and their images are; `images` tells the latter, unless `identities` of the runs are given.
+    `track` says who is told of runs that are made.
     """
     check_main_guard()
-    tally = _Tally(len(dict.fromkeys(runs)), watch)
-    work = _Work(executor, store, images or ImageSource(), keep_files, checkpoint_every, warn, tally)
+    track = track or Tracking()
+    track.make()  # what is wrong with it is an error now, not one of every run
+    runs = list(dict.fromkeys(runs))
+    tally = _Tally(len(runs), watch)
+    job = Job(None, checkpoint_every, track=track)
+    work = _Work(executor, store, job, keep_files, warn, tally, retries)
+    if store is not None:
+        identities = identify(runs, images or ImageSource()) if identities is None else identities
     try:
-        for outcome in work.outcomes(list(dict.fromkeys(runs))):
+        for outcome in work.outcomes(runs, identities or {}):
             tally.ended(failed=outcome.error is not None)
             yield outcome
     finally:
@@ -85,6 +99,22 @@ class _Tally:
             self.watch(Progress(self.done, self.failed, self.total, self.count, time.perf_counter() - self.began))
 
 
+def identify(runs: Sequence[Run], images: ImageSource) -> dict[Run, str | Exception]:
+    """By which name each run is known, or why its data cannot be read; data that runs share are read once."""
+    known: dict[object, dict[str, str] | Exception] = {}
+    found: dict[Run, str | Exception] = {}
+    for run in runs:
+        key = (run.trains, None if run.data is None else source(run))
+        if key not in known:
+            try:
+                known[key] = fingerprints(run, images(run) if run.trains else None)
+            except Exception as error:
+                known[key] = error
+        data = known[key]
+        found[run] = data if isinstance(data, Exception) else run.identity(data)
+    return found
+
+
 class _Work:
     """What is done for a campaign, and what is held meanwhile."""
 
@@ -92,62 +122,71 @@ class _Work:
         self,
         executor: Executor,
         store: Store | None,
-        images: ImageSource,
+        job: Job,
         keep_files: bool,
-        checkpoint_every: int,
         warn: Callable[[str], None] | None,
         tally: _Tally,
+        retries: int,
     ) -> None:
-        self.executor, self.store, self.images = executor, store, images
-        self.keep_files, self.checkpoint_every, self.warn = keep_files, checkpoint_every, warn
-        self.tally = tally
+        self.executor, self.store, self.job = executor, store, job
+        self.keep_files, self.warn, self.tally, self.retries = keep_files, warn, tally, retries
         self.identities: dict[Run, str] = {}
         self.claims: dict[Run, Claim] = {}
+        self.tries: Counter[Run] = Counter()
+        self.again: list[Run] = []
         self.elsewhere: list[Run] = []
         self.found: list[RunOutcome] = []  # records that appeared while others were made
         self.made = False
 
-    def outcomes(self, runs: list[Run]) -> Iterator[RunOutcome]:
-        if self.store is None:
-            with closing(self.executor.execute(runs, lambda _: Job(), self.tally.steps)) as ended:
-                yield from ended
-            return
-        yield from self._identify(runs)
+    def outcomes(self, runs: list[Run], identities: Mapping[Run, str | Exception]) -> Iterator[RunOutcome]:
+        missing = runs if self.store is None else (yield from self._lacking(runs, identities))
+        while missing:
+            self.elsewhere, self.again = [], []
+            with closing(self.executor.execute(missing, self._start, self.tally.steps)) as ended:
+                for outcome in ended:
+                    kept = self._kept(outcome)
+                    if not self._tried_again(kept):
+                        yield kept
+                    yield from self._newly_found()
+            yield from self._newly_found()
+            if self.again:  # those that others make are asked for again beside them, and not waited for first
+                missing = self.again + self.elsewhere
+            else:
+                missing = yield from self._await()
+
+    def _lacking(
+        self, runs: list[Run], identities: Mapping[Run, str | Exception]
+    ) -> Generator[RunOutcome, None, list[Run]]:
+        """Give the runs that are known, and those whose data cannot be read; return the others."""
+        assert self.store is not None
         missing = []
-        for run in [run for run in runs if run in self.identities]:
-            if (record := self.store.get(self.identities[run], self.warn)) is not None:
+        for run in runs:
+            identity = identities[run]
+            if isinstance(identity, Exception):
+                yield RunOutcome(run, None, identity)
+                continue
+            self.identities[run] = identity
+            if (record := self.store.get(identity, self.warn)) is not None:
                 yield RunOutcome(run, record, known=True)
             else:
                 missing.append(run)
-        while missing:
-            self.elsewhere = []
-            with closing(self.executor.execute(missing, self._start, self.tally.steps)) as ended:
-                for outcome in ended:
-                    yield self._kept(outcome)
-                    yield from self._newly_found()
-            yield from self._newly_found()
-            missing = yield from self._await()
+        return missing
 
-    def _identify(self, runs: Sequence[Run]) -> Iterator[RunOutcome]:
-        """Find out by which name each run is known; gives those whose data cannot be read."""
-        known: dict[object, dict[str, str] | Exception] = {}
-        for run in runs:
-            key = (run.trains, None if run.data is None else source(run))
-            if key not in known:
-                try:
-                    known[key] = fingerprints(run, self.images(run) if run.trains else None)
-                except Exception as error:
-                    known[key] = error
-            found = known[key]
-            if isinstance(found, Exception):
-                yield RunOutcome(run, None, found)
-            else:
-                self.identities[run] = run.identity(found)
+    def _tried_again(self, outcome: RunOutcome) -> bool:
+        """Whether a run that failed is to be made once more; what is wrong with a request does not get better."""
+        if outcome.error is None or isinstance(outcome.error, (TypeError, ValueError, NotInstalled)):
+            return False
+        self.tries[outcome.run] += 1
+        if self.tries[outcome.run] > self.retries:
+            return False
+        self.again.append(outcome.run)
+        return True
 
     def _start(self, run: Run) -> Job | None:
         """Take a run, unless somebody else makes it, or has made it since."""
+        if self.store is None:
+            return self.job
         store, identity = self.store, self.identities[run]
-        assert store is not None
         if (claim := store.claim(identity)) is None:
             self.elsewhere.append(run)
             return None
@@ -157,10 +196,12 @@ class _Work:
             return None
         self.claims[run] = claim
         keep = store.files(identity) if self.keep_files and run.trains else None
-        return Job(store.unfinished(identity) if run.trains else None, self.checkpoint_every, keep)
+        unfinished = store.unfinished(identity) if run.trains else None
+        return replace(self.job, checkpoints=unfinished, keep=keep, record=store.record_file(identity))
 
     def _kept(self, outcome: RunOutcome) -> RunOutcome:
-        assert self.store is not None
+        if self.store is None:
+            return outcome
         record = outcome.record
         if record is not None and record["identity"] != self.identities[outcome.run]:
             error = ValueError("its images are not those that the campaign was begun with")
@@ -168,6 +209,8 @@ class _Work:
         elif record is not None:
             self.store.put(record)
             self.made = True
+        if outcome.error is not None:
+            self.store.put_failure(self.identities[outcome.run], outcome.name, outcome.error)
         self.claims.pop(outcome.run).release()
         return outcome
 
@@ -177,7 +220,8 @@ class _Work:
 
     def _await(self) -> Generator[RunOutcome, None, list[Run]]:
         """Wait for runs that somebody else makes: gives those that get their record, returns those that were left."""
-        assert self.store is not None
+        if self.store is None:
+            return []
         waiting = self.elsewhere
         left: list[Run] = []
         while waiting and not left:
@@ -203,10 +247,7 @@ class _Work:
             self.store.tidy()
             if self.made:
                 self.store.write_index()
-        except (
-            OSError,
-            ValueError,
-        ) as error:  # it cannot be written to, or is full; what was made is kept or was given
+        except (OSError, ValueError) as error:  # it cannot be written to, or is full; what was made is kept or given
             why = getattr(error, "strerror", None) or error
             if self.warn is not None:
                 self.warn(f"The store {self.store.folder} could not be put in order: {why}.")

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from reprise.core.arguments import as_int
-from reprise.core.files import Damaged, Record, read_json, write_json
-from reprise.execute import Executor
+from reprise.core.files import Record
+from reprise.execute import Executor, RunOutcome
 from reprise.execute.one import ImageSource
-from reprise.lab.campaign import Watch, campaign
-from reprise.lab.study import Study
-from reprise.runs.images import fingerprints
+from reprise.lab.campaign import Watch, campaign, identify
+from reprise.lab.campaign_file import CampaignFile, command, first_difference, now, read_campaign
+from reprise.lab.study import Key, Study
+from reprise.lab.study_runs import StudyRuns, study_runs
+from reprise.runs.record import BULKY
 from reprise.runs.run import Run
-from reprise.runs.store import Store
+from reprise.runs.store import Store, collection_paused
+from reprise.track import Tracking
+
+RETRIES = 1
+"""How often a run that failed is made again before it is listed as failed."""
+
+
+CURVE_SEEDS = 10
+"""Seeds whose learning curves are read from a store."""
 
 
 class StudyFailed(RuntimeError):
@@ -32,6 +42,8 @@ class StudyPlan:
     seeds: int = 10
     error_seeds: int = 40
     small: bool = False
+    source: str = ""
+    """The file that declares the study, if it is none of this library's."""
 
     def __post_init__(self) -> None:
         as_int(self.seeds, "seeds", 1)
@@ -39,24 +51,39 @@ class StudyPlan:
 
     @classmethod
     def of(
-        cls, study: Study, *, seeds: int | None = None, error_seeds: int | None = None, small: bool = False
+        cls,
+        study: Study,
+        *,
+        seeds: int | None = None,
+        error_seeds: int | None = None,
+        small: bool = False,
+        source: str = "",
     ) -> StudyPlan:
         """A study as it is usually made; the small form has fewer seeds, and so has one that trains."""
-        few, many = (3, 8) if small else (10, 40)
-        many = few if study.trains else many  # an audit costs little
-        return cls(study, few if seeds is None else seeds, many if error_seeds is None else error_seeds, small)
+        few = seeds if seeds is not None else 3 if small else study.seeds
+        many = max(2, few) if study.trains else 8 if small else 40  # an audit costs little
+        return cls(study, few, many if error_seeds is None else error_seeds, small, source)
 
     @property
     def name(self) -> str:
         return f"{self.study.name}-small" if self.small else self.study.name
 
     @property
+    def all_seeds(self) -> int:
+        """How many seeds every cell and arm is run with."""
+        return max(self.seeds, self.error_seeds)
+
+    @property
     def count(self) -> int:
-        return self.study.count(max(self.seeds, self.error_seeds), small=self.small)
+        return self.study.count(self.all_seeds, small=self.small)
+
+    @property
+    def keys(self) -> list[Key]:
+        return self.study.keys(self.all_seeds, small=self.small)
 
     @property
     def runs(self) -> list[Run]:
-        return self.study.runs(max(self.seeds, self.error_seeds), small=self.small)
+        return self.study.runs(self.all_seeds, small=self.small)
 
     def execute(
         self,
@@ -66,47 +93,160 @@ class StudyPlan:
         images: ImageSource | None = None,
         watch: Watch | None = None,
         warn: Callable[[str], None] | None = None,
-    ) -> list[Record]:
-        """Make every run that has no record yet, and return all records in the order of `runs`.
+    ) -> StudyRuns:
+        """Make every run that has no record yet, and return all records.
 
-        If runs fail, the others are still made; then the failure is raised.
+        A run that fails is made once more; if it fails again the others are still made, and then it is an error.
         """
-        runs = self.runs
-        ended = {one.run: one for one in campaign(runs, executor, store, images=images, watch=watch, warn=warn)}
-        if failed := [one for one in ended.values() if one.error is not None]:
+        found = execute_plans([self], store, executor, images=images, watch=watch, warn=warn)
+        return found.runs(self)
+
+    def campaign_file(self, identities: Mapping[Run, str]) -> CampaignFile:
+        """The study as it is asked for now, for the store."""
+        runs = tuple(zip(self.keys, (identities.get(run, "") for run in self.runs), strict=True))
+        return CampaignFile(
+            *(self.name, self.study.name, self.small, self.seeds, self.error_seeds, runs),
+            command=command(),
+            began=now(),
+            source=self.source,
+        )
+
+    def load(self, store: Store, *, partial: bool = False, warn: Callable[[str], None] | None = None) -> LoadedStudy:
+        """The study as it was last made into a store; an error if some records are not there, unless `partial`."""
+        made = self.read(store)
+        records: dict[Key, Record] = {}
+        with collection_paused():
+            for key, identity in made.runs:
+                if (record := store.get(identity, warn, without=_not_needed(key))) is not None:
+                    records[key] = record
+        self._check_settings(store, made, records)
+        if not partial and (lacking := len(made.runs) - len(records)):
+            raise ValueError(
+                f"{lacking} of {len(made.runs)} records of the study {self.name!r} are not in {str(store.folder)!r}, "
+                f"or are damaged: `{made.again} --out {store.folder}` makes them; --partial reports the others"
+            )
+        plan = StudyPlan(self.study, made.seeds, made.error_seeds, self.small, made.source)
+        return LoadedStudy(plan, made, study_runs(self.study, self.small, plan.all_seeds, records))
+
+    def read(self, store: Store) -> CampaignFile:
+        """What the store knows of this study; an error if it was not made there, or if it has changed since."""
+        made = read_campaign(campaign_path(store, self.name))
+        if made is None:
+            again = f"{self._again(store)} makes or ends it"
+            raise ValueError(f"{str(store.folder)!r} does not hold the study {self.name!r}: {again}")
+        asked = self.study.keys(max(made.seeds, made.error_seeds), small=self.small)
+        if change := first_difference(asked, [key for key, _ in made.runs]):
+            raise ValueError(self._changed(store, made, change))
+        return made
+
+    def _check_settings(self, store: Store, made: CampaignFile, records: Mapping[Key, Record]) -> None:
+        """Refuse records of other settings than the cells have now; a cell's settings are the same for all seeds."""
+        cells = {cell.name: cell for cell in self.study.form_cells(small=self.small)}
+        first: dict[tuple[str, str], int] = {}
+        for cell, arm, seed in records:
+            first.setdefault((cell, arm), seed)
+        for (cell, arm), seed in first.items():
+            if records[cell, arm, seed]["run"] != cells[cell].run(arm, seed).to_dict():
+                raise ValueError(self._changed(store, made, f"{arm} in {cell} had other settings"))
+
+    def _changed(self, store: Store, made: CampaignFile, change: str) -> str:
+        return (
+            f"the study {self.name!r} is not the one that was made into {str(store.folder)!r} with reprise "
+            f"{made.reprise}: {change}. Nothing is lost: {self._again(store)} makes what is missing"
+        )
+
+    def _again(self, store: Store) -> str:
+        small = " --small" if self.small else ""
+        return f"`reprise study run {self.source or self.study.name}{small} --out {store.folder}`"
+
+
+def _not_needed(key: Key) -> Sequence[str]:
+    """Parts of a record that a report does without: maps show the first seed, learning curves the first few."""
+    seed = key[2]
+    return () if seed == 0 else ("curves", "pairs") if seed < CURVE_SEEDS else BULKY
+
+
+@dataclass(frozen=True)
+class LoadedStudy:
+    """A study read from a store: how it was made, and its records."""
+
+    plan: StudyPlan
+    file: CampaignFile
+    runs: StudyRuns
+
+
+def _more_seeds_before(plan: StudyPlan, store: Store) -> int:
+    """How many seeds the store's campaign of this study has, if these are more than are asked for now; else 0."""
+    try:
+        made = read_campaign(campaign_path(store, plan.name))
+    except ValueError:
+        return 0  # it is written anew
+    before = 0 if made is None else max(made.seeds, made.error_seeds)
+    return before if before > plan.all_seeds else 0
+
+
+def campaign_path(store: Store, name: str) -> Path:
+    """The file of a campaign."""
+    return store.folder / "campaigns" / f"{name}.json"
+
+
+class Executed:
+    """Studies whose runs have ended."""
+
+    def __init__(self, outcomes: Mapping[Run, RunOutcome]) -> None:
+        self.outcomes = outcomes
+
+    @property
+    def failed(self) -> list[RunOutcome]:
+        return [outcome for outcome in self.outcomes.values() if outcome.error is not None]
+
+    def runs(self, plan: StudyPlan) -> StudyRuns:
+        """The records of a study; an error if some of its runs failed."""
+        mine = [self.outcomes[run] for run in dict.fromkeys(plan.runs)]
+        if failed := [outcome for outcome in mine if outcome.error is not None]:
             error = failed[0].error
             raise StudyFailed(
-                f"{len(failed)} of {len(runs)} runs of study {self.study.name!r} failed; the first, {failed[0].name}: "
-                f"{error or type(error).__name__}. The others are kept"
+                f"{len(failed)} of {len(mine)} runs of study {plan.study.name!r} failed; the first, {failed[0].name}: "
+                f"{error or type(error).__name__}" + (". The others are kept" if len(failed) < len(mine) else "")
             ) from error
-        write_json(self._facts(store), {"seeds": self.seeds, "error_seeds": self.error_seeds})
-        return [record for run in runs if (record := ended[run].record) is not None]
+        records: dict[Key, Record] = {}
+        for key, run in zip(plan.keys, plan.runs, strict=True):
+            record = self.outcomes[run].record
+            assert record is not None
+            records[key] = record
+        return study_runs(plan.study, plan.small, plan.all_seeds, records)
 
-    def load(self, store: Store, images: ImageSource | None = None) -> tuple[StudyPlan, list[Record]]:
-        """The study as it was last made into a store, and its records; an error if some are not there."""
-        again = f"`reprise study run {self.study.name}{' --small' if self.small else ''} --out {store.folder}`"
-        try:
-            facts = read_json(self._facts(store))
-            plan = self if facts is None else StudyPlan(self.study, small=self.small, **facts)  # type: ignore[arg-type]
-        except (Damaged, TypeError, ValueError) as damage:
-            raise ValueError(f"{self._facts(store)} is damaged: {damage}; {again} writes it anew") from None
-        if facts is None:
-            raise ValueError(f"{str(store.folder)!r} does not hold the study {self.name!r}: {again} makes or ends it")
-        records = list(plan._records(store, images or ImageSource()))
-        if (lacking := len(plan.runs) - len(records)) > 0:
-            raise ValueError(
-                f"{lacking} of {len(plan.runs)} records of the study {self.name!r} are not in {str(store.folder)!r}, "
-                f"or are damaged: {again} makes them"
+
+def execute_plans(
+    plans: Sequence[StudyPlan],
+    store: Store,
+    executor: Executor,
+    *,
+    images: ImageSource | None = None,
+    track: Tracking | None = None,
+    watch: Watch | None = None,
+    warn: Callable[[str], None] | None = None,
+) -> Executed:
+    """Make the runs of several studies, each once, however many of them ask for it; some may have failed."""
+    images = images or ImageSource()
+    runs = list(dict.fromkeys(run for plan in plans for run in plan.runs))
+    runs.sort(key=lambda run: not run.trains)  # what takes long comes first, so that times left are not too short
+    identified = identify(runs, images)
+    known = {run: found for run, found in identified.items() if isinstance(found, str)}
+    for plan in plans:
+        if warn is not None and (before := _more_seeds_before(plan, store)):
+            warn(
+                f"The campaign {plan.name!r} of {str(store.folder)!r} had {before} seeds and now has {plan.all_seeds}; "
+                "reports will be of these. No record is lost."
             )
-        return plan, records
-
-    def _records(self, store: Store, images: ImageSource) -> Iterator[Record]:
-        known: dict[object, dict[str, str]] = {}
-        for run in self.runs:
-            if run.data not in known:
-                known[run.data] = fingerprints(run, images(run) if run.trains else None)
-            if (record := store.get(run.identity(known[run.data]))) is not None:
-                yield record
-
-    def _facts(self, store: Store) -> Path:
-        return store.folder / f"{self.name}.json"
+        plan.campaign_file(known).write(store)
+    ended = campaign(
+        *(runs, executor, store),
+        images=images,
+        identities=identified,
+        retries=RETRIES,
+        track=track,
+        watch=watch,
+        warn=warn,
+    )
+    return Executed({outcome.run: outcome for outcome in ended})

@@ -1,16 +1,41 @@
-"""The studies known by name: one short file per table of the paper."""
+"""The studies known by name: one short file per table of the paper, and those of our own."""
 
 from __future__ import annotations
 
+from reprise.core.plugins import load_file
 from reprise.core.registry import unknown
 from reprise.lab.study import Study
-from reprise.studies import buffer_gaps, demo, dyngaps, gap_drift, gaps, renewal_gaps, seams
+from reprise.studies import (
+    agreement,
+    buffer,
+    controls,
+    coverage,
+    demo,
+    dissociation,
+    dyngaps,
+    example_pass,
+    gap_drift,
+    gaps,
+    groups,
+    hosts,
+    isolation,
+    law,
+    mask,
+    readout,
+    renewal,
+    seams,
+    vit,
+)
 
-STUDIES: dict[str, Study] = {
-    module.STUDY.name: module.STUDY for module in (gaps, dyngaps, renewal_gaps, buffer_gaps, seams, gap_drift, demo)
-}
+_PAPER = (
+    *(gaps.STUDY, dyngaps.STUDY, renewal.GAPS, buffer.GAPS, coverage.STUDY, seams.STUDY, groups.STUDY, readout.STUDY),
+    *(mask.STUDY, gap_drift.STUDY, renewal.STUDY, buffer.STUDY, law.STUDY, hosts.STUDY, dissociation.STUDY),
+    *(controls.CIFAR10, controls.HYBRID, vit.GAP_OPPORTUNITY, vit.TRAJECTORY),
+)
+_OURS = (isolation.STUDY, example_pass.STUDY, agreement.STUDY, demo.STUDY)
+STUDIES: dict[str, Study] = {study.name: study for study in (*_PAPER, *_OURS)}
 
-__all__ = ["STUDIES", "find_study"]
+__all__ = ["STUDIES", "find_study", "is_file", "load_study"]
 
 
 def find_study(name: str) -> Study:
@@ -24,3 +49,20 @@ def find_study(name: str) -> Study:
     if name in STUDIES:
         return STUDIES[name]
     raise ValueError(unknown("study", name, STUDIES))
+
+
+def is_file(name: str) -> bool:
+    """Whether a study is named by the file that declares it."""
+    return name.endswith(".py")
+
+
+def load_study(name: str) -> Study:
+    """The study of that name, or the one that a .py file declares as `STUDY`."""
+    if not is_file(name):
+        return find_study(name)
+    study = getattr(load_file(name), "STUDY", None)
+    if not isinstance(study, Study):
+        raise ValueError(f"{name!r} declares no study: it must set STUDY to a reprise.lab.Study")
+    if study.name in STUDIES:
+        raise ValueError(f"{name!r} calls its study {study.name!r}, as one of this library is called: give it another")
+    return study

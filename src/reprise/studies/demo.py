@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
+from reprise.lab.contrast import difference
 from reprise.lab.study import Cell, Column, Study
+from reprise.studies.cells import SMALL
 
 BASE, ARM = "iid", "rpr"
-_CELL = Cell(
-    "glyphs",
-    {
-        "dataset": "glyphs",
-        "learner": "er-ace",
-        "width": 8,
-        "per_class": 100,
-        "test_per_class": 10,
-        "batch": 16,
-        "buffer": 500,
-        "replay": 4,  # of 100 classes: few come back in a step, so that it matters which
-        "augment": "none",  # every glyph is drawn in a place and shape of its own already
-    },
-)
+_CELL = Cell("glyphs", {**SMALL, "dataset": "glyphs", "per_class": 100, "test_per_class": 10, "batch": 16})
 
 STUDY = Study(
     name="demo",
@@ -28,4 +17,5 @@ STUDY = Study(
     small=(_CELL,),
     arms=(BASE, ARM),
     columns=(Column("ema.final"), Column("live.final"), Column("max")),
+    contrasts=(difference(ARM, BASE, main=True),),
 )

@@ -5,14 +5,17 @@ from __future__ import annotations
 from math import log
 
 from reprise.audit import theory
+from reprise.lab.printed_tables import Printed
 from reprise.lab.study import Cell, Column, Study, TheoryFigure
 from reprise.runs.run import PER_CLASS
 from reprise.runs.settings import StillSettings
+from reprise.studies.paper import table
 
 
 def _still(classes: int, replay: int, steps: int = 3000) -> Cell:
-    name = f"C={classes} b={replay}"
-    return Cell(name, {"classes": classes, "steps": steps, "replay": replay})
+    facts = {"n_classes": str(classes), "b": str(replay)}
+    facts["setting"] = f"static balanced memory; C={classes}; b={replay}"  # as the paper's text has it
+    return Cell(f"C={classes} b={replay}", {"classes": classes, "steps": steps, "replay": replay}, facts)
 
 
 def _sizes(cell: Cell) -> tuple[int, int, int]:
@@ -41,6 +44,9 @@ def _spread(cell: Cell) -> float:
     return theory.sd_ratio(classes, replay)
 
 
+_TABLE = table("gaps")
+_RATIO = Printed(table("inline"), "value", {"key": "static_std_ratio"})
+
 STUDY = Study(
     name="gaps",
     table="the table of rehearsal gaps on a fixed balanced memory",
@@ -51,11 +57,14 @@ STUDY = Study(
     cells=(_still(100, 8), _still(100, 32), _still(200, 8), _still(200, 32)),
     small=(_still(20, 4, steps=400),),
     arms=("uniform", "iid", "rpr"),
-    columns=(Column("mean"), Column("p50"), Column("p95"), Column("p99"), Column("max", arms=("rpr",), bound=_bound)),
+    columns=(
+        *(Column(key, paper=Printed(_TABLE, key)) for key in ("mean", "p50", "p95", "p99")),
+        Column("max", arms=("rpr",), paper=Printed(_TABLE, "max"), bound=_bound),
+    ),
     beside=(
-        TheoryFigure("max", "uniform", _uniform_scale, "extreme-value scale"),
-        TheoryFigure("max", "iid", _scale, "extreme-value scale"),
-        TheoryFigure("gap_sd", "iid/rpr", _spread, "in an endless run"),
+        TheoryFigure("max", "uniform", _uniform_scale, "extreme-value scale", Printed(_TABLE, "max")),
+        TheoryFigure("max", "iid", _scale, "extreme-value scale", Printed(_TABLE, "max")),
+        TheoryFigure("gap_sd", "iid/rpr", _spread, "in an endless run", _RATIO),
     ),
     paper_runs=1,
     notes=(
