@@ -36,6 +36,11 @@ def render(template: str, **values: Any) -> str:
     return pages.get_template(f"{template}.html.j2").render(stylesheet=Markup(stylesheet()), **values) + "\n"
 
 
+def script() -> Markup:
+    """What a page does beside being read."""
+    return Markup((files("reprise.report") / "page.js").read_text(encoding="utf-8"))
+
+
 def stylesheet() -> str:
     """What every page looks like, light and dark, wide and narrow."""
     return (files("reprise.report") / "page.css").read_text(encoding="utf-8")

@@ -1,41 +1,69 @@
-"""A study's result as text and as plain objects: Markdown, CSV and JSON."""
+"""The cells of a study's tables as text: figures, contrasts, and how they stand beside the paper's."""
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Iterator, Sequence
-from statistics import fmean
-from typing import Any
+from collections.abc import Iterator
 
-from reprise.audit import KEYS
-from reprise.core.files import Record
-from reprise.lab.study import Cell, figure_of
-from reprise.lab.study_plan import StudyPlan
-from reprise.report.summary import stream_label
-from reprise.runs.run import Run
-from reprise.studies.compare import LIMIT, Comparison, Figure, rules
+from reprise.lab.figure import LIMIT, ContrastFigure, Figure
+from reprise.lab.outcome import StudyOutcome
+from reprise.lab.sample_size import seeds_needed
+from reprise.lab.verdict import unit_of
+from reprise.report.study_words import HALF_WIDTH, ROUNDING, head
 
-HEADS = {
-    "wall_max": "wall max",
-    "pair_coverage": "coverage",
-    "pair_entropy": "entropy",
-    "gap_sd": "sd of gaps",
-    "ema.final": "accuracy, %",
-    "live.final": "of the live network",
-}
+__all__ = [
+    "BESIDE_HEADS",
+    "CONTRAST_HEADS",
+    "NOTHING",
+    "agreement",
+    "beside_row",
+    "contrast_digits",
+    "contrast_row",
+    "difference",
+    "head",
+    "interval",
+    "more_seeds",
+    "number",
+    "ours",
+    "p_value",
+    "paper_interval",
+    "plus",
+    "rows",
+]
+
 NOTHING = "–"
-ROUNDING = "r"  # follows a difference that only the paper's rounding explains
 
 
-def head(key: str) -> str:
-    """A figure's name as a table shows it."""
-    return HEADS.get(key, key.removeprefix("diagnostics.").replace("_", " "))
+def rows(outcome: StudyOutcome) -> Iterator[tuple[str, str, dict[str, Figure]]]:
+    """Cell, arm and figures by key, in the order of the study."""
+    found: dict[tuple[str, str], dict[str, Figure]] = {}
+    for figure in outcome.figures:
+        found.setdefault((figure.cell, figure.arm), {})[figure.key] = figure
+    for (cell, arm), figures in found.items():
+        yield cell, arm, figures
+
+
+def number(value: float | None, digits: int, *, sign: bool = False) -> str:
+    """A number with a true minus sign, and a dash where there is none.
+
+    >>> number(-1.5, 2), number(None, 2), number(0.2, 1, sign=True)
+    ('−1.50', '–', '+0.2')
+    """
+    if value is None:
+        return NOTHING
+    text = f"{value:{'+' if sign else ''}.{digits}f}"
+    return text.replace("-", "−")
 
 
 def ours(figure: Figure) -> str:
     """Our figure, one digit finer than the paper's."""
-    return f"{figure.ours:.{figure.digits}f}"
+    return number(figure.ours, figure.digits)
+
+
+def interval(low: float | None, high: float | None, digits: int, *, sign: bool = False) -> str:
+    """The ends of an interval."""
+    if low is None or high is None:
+        return NOTHING
+    return f"{number(low, digits, sign=sign)} to {number(high, digits, sign=sign)}"
 
 
 def difference(figure: Figure) -> str:
@@ -43,195 +71,102 @@ def difference(figure: Figure) -> str:
     if figure.paper is None:
         return ""
     if figure.difference is None:
-        return NOTHING if figure.within else "outside"
-    text = f"{figure.difference:+.1f}".replace("-", "−").replace("−0.0", "0.0").replace("+0.0", "0.0")
+        return NOTHING if figure.within is not False else "outside"
+    text = number(figure.difference, 1, sign=True).replace("−0.0", "0.0").replace("+0.0", "0.0")
     if figure.within is False:
         return f"{text} outside"
     return f"{text} {ROUNDING}" if abs(figure.difference) > LIMIT and figure.within else text
 
 
-def about(campaign: StudyPlan) -> str:
-    """What the study runs; of the small form, that it is another one."""
-    if not campaign.small:
-        return campaign.study.about
-    names = "; ".join(cell.name for cell in campaign.study.small)
-    return f"In full: {campaign.study.about} The small form, shown here, runs {names} instead."
+def agreement(figure: Figure | ContrastFigure) -> str:
+    """Whether a figure agrees with the paper's, in a word; empty where it is not judged."""
+    return {None: "", True: "agrees", False: "outside"}[figure.within]
 
 
-def legend(comparison: Comparison) -> list[str]:
-    """How the table is read, in sentences."""
-    said = rules(comparison.campaign)
-    if any(difference(figure).endswith(f" {ROUNDING}") for figure in comparison.judged):
-        said.append(
-            f"{ROUNDING} after a difference: more than {LIMIT} standard errors, because runs differ less than the "
-            "paper's last digit shows; its rounding allows it."
-        )
-    return [*said, *([] if comparison.campaign.small else comparison.campaign.study.notes)]
+def p_value(p: float | None) -> str:
+    """
+    >>> p_value(0.0321), p_value(1.5e-7), p_value(None)
+    ('0.032', '1.5e−07', '–')
+    """
+    if p is None:
+        return NOTHING
+    return f"{p:.2g}".replace("e-", "e−") if p < 0.001 else f"{p:.3f}"
 
 
-def commands(campaign: StudyPlan) -> list[str]:
-    """The commands that make the result anew."""
-    name = campaign.study.name + (" --small" if campaign.small else "")
-    usual = StudyPlan.of(campaign.study, small=campaign.small)
-    seeds = "" if campaign.seeds == usual.seeds else f" --seeds {campaign.seeds}"
-    seeds += "" if campaign.error_seeds == usual.error_seeds else f" --error-seeds {campaign.error_seeds}"
-    return [f"reprise study run {name}{seeds} --out out", f"reprise study report {name} --out out"]
-
-
-def rows(comparison: Comparison) -> Iterator[tuple[str, str, dict[str, Figure]]]:
-    """Cell, arm and figures by key, in the order of the study."""
-    found: dict[tuple[str, str], dict[str, Figure]] = {}
-    for figure in comparison.figures:
-        found.setdefault((figure.setting, figure.arm), {})[figure.key] = figure
-    for (setting, arm), figures in found.items():
-        yield setting, arm, figures
-
-
-def markdown(comparison: Comparison) -> str:
-    """The result as Markdown, opening with the commands that make it."""
-    campaign, study = comparison.campaign, comparison.campaign.study
-    keys = [column.key for column in study.columns]
-    second = "sd" if campaign.small else "the paper's"
-    third = "" if campaign.small else ", difference in standard errors"
-    lines = [f"# Study `{study.name}`", "", "```", *commands(campaign), "```", ""]
-    lines += [f"Fills {study.table}. {about(comparison.campaign)}", "", f"**{comparison.verdict}.**", ""]
-    lines += [f"Each cell: ours ({second}){third}.", ""]
-    lines += _md_row(["setting", "retrieval", *map(head, keys)])
-    lines += _md_row(["---", "---", *["---:"] * len(keys)])
-    for setting, arm, figures in rows(comparison):
-        lines += _md_row([setting, arm, *(_md_cell(figures.get(key), small=campaign.small) for key in keys)])
-    if comparison.beside:
-        lines += ["", f"Beside the theory, not judged (range over {runs_in_all(campaign)} runs):", ""]
-        lines += _md_row(["setting", "retrieval", "figure", "ours", "range", "the paper's", "theory", ""])
-        lines += _md_row(["---", "---", "---", "---:", "---:", "---:", "---:", "---"])
-        lines += [line for figure in comparison.beside for line in _md_row(beside_row(figure))]
-    lines += ["", *(f"- {sentence}" for sentence in legend(comparison))]
-    return "\n".join([*lines, "", f"Made by Reprise {', '.join(comparison.versions)}.", ""])
-
-
-def runs_in_all(campaign: StudyPlan) -> int:
-    """How many seeds every setting and arm was run with."""
-    return max(campaign.seeds, campaign.error_seeds)
-
-
-def _md_row(cells: Sequence[str]) -> list[str]:
-    return ["| " + " | ".join(cells) + " |"]
-
-
-def _md_cell(figure: Figure | None, *, small: bool) -> str:
-    if figure is None:
+def more_seeds(figure: ContrastFigure, half_width: float = HALF_WIDTH) -> str:
+    """Seeds beside those at hand for an interval of ± half_width points; empty for what is not in points."""
+    found = figure.found
+    if found is None or not unit_of(figure.contrast.key):
         return ""
-    if small:
-        return f"{ours(figure)} ({figure.sd:.2g})"
-    if figure.paper is None:
-        return ours(figure)
-    cell = f"{ours(figure)} ({figure.paper}) {difference(figure)}"
-    return f"**{cell}**" if figure.within is False else cell
+    return f"{seeds_needed(found.sd, half_width, n=found.n).more:,}"
+
+
+def contrast_digits(figure: ContrastFigure) -> int:
+    """Digits that show a contrast: as many as the paper's, and more where it is small."""
+    found = figure.found
+    size = 0.0 if found is None else max(abs(found.mean), abs(found.high - found.low) / 4)
+    return max(figure.digits, 2 if size >= 0.05 or not size else 4)
+
+
+def paper_interval(figure: ContrastFigure) -> str:
+    """The interval that the paper prints, with true minus signs."""
+    low, high = figure.contrast.paper.get("low"), figure.contrast.paper.get("high")
+    return f"{plus(low)} to {plus(high)}" if low and high else ""
+
+
+def plus(printed: str | None) -> str:
+    """A printed number with its sign.
+
+    >>> plus("1.86"), plus("-0.44"), plus(None)
+    ('+1.86', '−0.44', '')
+    """
+    if not printed:
+        return ""
+    return printed.replace("-", "−") if printed[0] in "-+" else f"+{printed}"
+
+
+CONTRAST_HEADS = (
+    *("contrast", "cell", "ours", "the paper's", "agreement", "95% interval", "the paper's interval", "relative"),
+    *("t", "p", "Holm p", "k of n", "material"),
+)
+
+
+def contrast_row(figure: ContrastFigure) -> list[str]:
+    """The cells of a contrast under `CONTRAST_HEADS`."""
+    asked, found = figure.contrast, figure.found
+    names = [asked.name, asked.label]
+    if found is None:
+        return [*names, NOTHING, plus(figure.paper), "", NOTHING, paper_interval(figure), *[NOTHING] * 6]
+    digits = contrast_digits(figure)
+    return [
+        *names,
+        number(found.mean, digits, sign=True),
+        plus(figure.paper),
+        agreement(figure),
+        interval(found.low, found.high, digits, sign=True),
+        paper_interval(figure),
+        NOTHING if found.relative is None or not asked.plain else f"{number(100 * found.relative, 1, sign=True)}%",
+        number(found.t, 2),
+        p_value(found.p),
+        p_value(figure.holm),
+        f"{found.positive} of {found.n}",
+        "yes" if found.material else "no",
+    ]
+
+
+BESIDE_HEADS = ("cell", "arm", "figure", "ours", "range of runs", "the paper's", "theory", "what the theory is")
 
 
 def beside_row(figure: Figure) -> list[str]:
-    """The cells of a row beside the theory."""
+    """The cells of a row beside the theory, under `BESIDE_HEADS`."""
     digits = 0 if figure.key == "max" else 3
     return [
-        figure.setting,
+        figure.cell,
         figure.arm,
         head(figure.key),
         ours(figure),
-        f"{figure.lowest:.{digits}f} to {figure.highest:.{digits}f}",
+        interval(figure.lowest, figure.highest, digits),
         figure.paper or NOTHING,
-        f"{figure.theory:.{figure.digits}f}",
+        number(figure.theory, figure.digits),
         figure.theory_name,
     ]
-
-
-CSV_HEAD = [
-    "study",
-    "setting",
-    "retrieval",
-    "figure",
-    "ours",
-    "sd",
-    "lowest",
-    "highest",
-    "paper",
-    "standard_error",
-    "difference",
-    "rule",
-    "within",
-    "theory",
-    "theory_name",
-]
-
-
-def csv_table(comparison: Comparison) -> str:
-    """The result as CSV, a line per figure."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, CSV_HEAD, lineterminator="\n")
-    writer.writeheader()
-    for figure in (*comparison.figures, *comparison.beside):
-        writer.writerow({"study": comparison.campaign.study.name, **_plain(figure)})
-    return text.getvalue()
-
-
-def _plain(figure: Figure) -> dict[str, Any]:
-    return {
-        "setting": figure.setting,
-        "retrieval": figure.arm,
-        "figure": figure.key,
-        "ours": figure.ours,
-        "sd": figure.sd,
-        "lowest": figure.lowest,
-        "highest": figure.highest,
-        "paper": figure.paper,
-        "standard_error": figure.error,
-        "difference": figure.difference,
-        "rule": figure.rule or ("beside theory" if figure.theory is not None else "not compared"),
-        "within": figure.within,
-        "theory": figure.theory,
-        "theory_name": figure.theory_name or None,
-    }
-
-
-def as_json(comparison: Comparison, records: Sequence[Record]) -> list[dict[str, Any]]:
-    """The result as plain objects, one per setting and arm, with the mean figures, each seed's, and the comparison."""
-    campaign = comparison.campaign
-    by_run = dict(zip(campaign.runs, records, strict=True))
-    settings = campaign.study.small if campaign.small else campaign.study.cells
-    compared = [*comparison.figures, *comparison.beside]
-    return [
-        _object(
-            campaign, setting, arm, by_run, [one for one in compared if (one.setting, one.arm) == (setting.name, arm)]
-        )
-        for setting in settings
-        for arm in dict.fromkeys([*campaign.study.arms, *(one.arm for one in compared)])
-    ]
-
-
-def _object(
-    campaign: StudyPlan, setting: Cell, arm: str, by_run: dict[Run, Record], compared: list[Figure]
-) -> dict[str, Any]:
-    run = setting.run("rpr", 0)
-    facts: dict[str, Any] = {
-        "study": campaign.study.name,
-        "small": campaign.small,
-        "setting": setting.name,
-        "stream": stream_label(run),
-        "storage": run.memory.storage,
-        "retrieval": arm,
-        "buffer": run.memory.buffer,
-        "replay": run.memory.replay,
-        "seeds": campaign.seeds,
-        "error_seeds": campaign.error_seeds,
-    }
-    if arm in campaign.study.arms:  # and not the ratio of two
-        keys = [*KEYS, "gap_sd", *(column.key for column in campaign.study.columns if "." in column.key)]
-        found = [by_run[setting.run(arm, seed)] for seed in range(campaign.seeds)]
-        each = [{key: figure_of(record, key) for key in keys} for record in found]
-        for key in keys:
-            known = [value for one in each if (value := one[key]) is not None]
-            mean = fmean(known) if known else None
-            facts[key] = int(mean) if key == "steps" and mean is not None and mean.is_integer() else mean
-        facts["per_seed"] = [{"seed": seed, **one} for seed, one in enumerate(each)]
-    hidden = ("setting", "retrieval")
-    facts["compared"] = [{k: v for k, v in _plain(one).items() if k not in hidden} for one in compared]
-    return facts
