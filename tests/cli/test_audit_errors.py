@@ -24,9 +24,9 @@ STILL = "audit --classes 4 --steps 9"
 WRONG = {
     "": "a command is missing: reprise is followed by audit, train, config, study, runs, demo",
     "adit": "unknown command 'adit': did you mean 'audit'?",
-    "study": "a command is missing: reprise study is followed by list, show, run, report",
+    "study": "a command is missing: reprise study is followed by list, show, plan, run, status, report, index",
     "study lst": "unknown command 'lst': did you mean 'list'?",
-    "study show": "reprise study show needs NAME; see reprise study show --help",
+    "study show": "reprise study show needs NAME|FILE.py; see reprise study show --help",
     "--nonsense": "nonsense",
     "audit": "give either --stream NAME or --classes C and --steps T",
     "audit --stream cifar10-lt10 --classes 5 --steps 5": "give either",

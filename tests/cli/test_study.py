@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from pathlib import Path
 
@@ -22,10 +21,17 @@ def wide(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_list(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["study", "list"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    for name, runs in (("gaps", 480), ("dyngaps", 360), ("renewal-gaps", 320), ("buffer-gaps", 400)):
+    for name, runs, small in (
+        ("gaps", 480, 24),
+        ("dyngaps", 360, 24),
+        ("renewal-gaps", 320, 32),
+        ("buffer-gaps", 400, 32),
+    ):
         (line,) = (line for line in lines if line.startswith(f"{name} "))
-        assert line.split()[-2:] == [str(runs), "none"]
+        assert line.split()[-3:] == [str(runs), str(small), "none"]
         assert STUDIES[name].table in line
+    for name in STUDIES:
+        assert any(line.startswith(f"{name} ") for line in lines)
     (line,) = (line for line in lines if line.startswith("demo "))
     assert line.split()[-1] == "needed"
 
@@ -39,35 +45,92 @@ def test_show(capsys: pytest.CaptureFixture[str]) -> None:
     assert ["cifar100-lt10", "iid", "6.63", "22.0", "37.1", "81.3", "81.3", "427.4", "0.0"] in words
 
 
-def test_run_then_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("name", STUDIES)
+def test_every_study_can_be_shown(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["study", "show", name]) == 0
+    assert STUDIES[name].table in capsys.readouterr().out.replace("\n", " ")
+
+
+def test_run_status_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = str(tmp_path / "new" / "out")
     assert main(["study", "run", "gaps", "--out", out, *SMALL]) == 0
     shown = capsys.readouterr()
     assert "C=20 b=4" in shown.out
     assert "Beside the theory, not judged" in shown.out
-    assert "Small form: not comparable with the paper" in shown.out
+    assert "not comparable with the paper, so nothing is judged" in shown.out
     assert shown.err == ""  # no bar where nobody looks
+
+    assert main(["study", "status", "--out", out]) == 0
+    assert "gaps-small: done, 6 of 6 runs have ended." in capsys.readouterr().out
+    assert main(["study", "status", "gaps-small", "--out", out, "--watch"]) == 0  # nothing is under way: it ends
+    assert "6 of 6" in capsys.readouterr().out
+    assert main(["study", "status", "--out", out, "--json", "-"]) == 0
+    (status,) = json.loads(capsys.readouterr().out)
+    assert (status["campaign"], status["state"], status["done"], status["failures"]) == ("gaps-small", "done", 6, [])
 
     page = tmp_path / "gaps.html"
     assert main(["study", "report", "gaps", "--small", "--out", out, "--html", str(page), "--json", "-"]) == 0
     shown = capsys.readouterr()
     rows = json.loads(shown.out)
-    assert [row["retrieval"] for row in rows] == ["uniform", "iid", "rpr", "iid/rpr"]
-    assert rows[0]["seeds"] == 1
+    assert [row["retrieval"] for row in rows] == ["uniform", "iid", "rpr"]
+    assert {row["stream"] for row in rows} == {"still-20"}
+    assert (rows[0]["seeds"], len(rows[0]["per_seed"])) == (1, 1)
     assert f"Wrote {page}" in shown.err
     assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
-    assert page.with_suffix(".md").read_text(encoding="utf-8").startswith("# Study `gaps`")
-    table = list(csv.DictReader(page.with_suffix(".csv").read_text(encoding="utf-8").splitlines()))
-    assert len(table) == 3 * 4 + 1 + 3
-    assert {row["within"] for row in table} == {""}
 
 
-def test_report_goes_beside_the_records_unless_told(tmp_path: Path) -> None:
-    assert main(["study", "run", "gaps", "--out", str(tmp_path), *SMALL]) == 0
-    notes = tmp_path / "notes.md"
-    assert main(["study", "report", "gaps", "--small", "--out", str(tmp_path), "--markdown", str(notes)]) == 0
-    made = {"gaps-small.json", "gaps-small.html", "gaps-small.csv"}
-    assert {path.name for path in tmp_path.iterdir()} == {"records", "claims", "index.md", "notes.md", *made}
+def test_plan_counts_what_is_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = str(tmp_path / "out")
+    assert main(["study", "plan", "dyngaps", "--small", "--out", out]) == 0
+    shown = capsys.readouterr().out
+    assert ["dyngaps-small", "24", "0", "24", "24"] in [line.split() for line in shown.splitlines()]
+    assert "24 runs in all, 0 are there, 24 are to be made." in shown
+    assert "from a trial of 1 kind of run" in shown
+    assert not (tmp_path / "out").exists()
+    assert main(["study", "run", "dyngaps", "--out", out, *SMALL]) == 0
+    capsys.readouterr()
+    assert main(["study", "plan", "dyngaps", "--small", "--seeds", "2", "--no-time", "--out", out]) == 0
+    shown = capsys.readouterr().out
+    assert "24 runs in all, 6 are there, 18 are to be made." in shown
+    assert "trial" not in shown
+
+
+def test_all_makes_each_run_once_and_leaves_out_what_lacks_data(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With --data, but without any data set in it: what trains on them is left out, and named."""
+    (tmp_path / "data").mkdir()
+    command = ["study", "plan", "all", "--seeds", "1", "--no-time", "--out", str(tmp_path / "out")]
+    assert main([*command, "--data", str(tmp_path / "data")]) == 0
+    shown = capsys.readouterr()
+    assert "The study seams is left out: the data set cifar100 is not in" in shown.err
+    rows = {line.split()[0]: line.split()[1:] for line in shown.out.splitlines() if line}
+    assert {"gaps", "dyngaps", "renewal-gaps", "buffer-gaps", "coverage", "demo"} <= set(rows)
+    assert "seams" not in rows
+    assert rows["coverage"] == ["160", "0", "160", "0"]  # other studies need the same runs
+
+
+OWN = """
+from reprise.lab import Cell, Column, Study, difference
+
+STUDY = Study(
+    name="mine", table="a study of my own", about="Two arms.",
+    cells=(Cell("C=6", {"classes": 6, "steps": 60, "replay": 2}),),
+    small=(Cell("C=4", {"classes": 4, "steps": 20, "replay": 2}),),
+    arms=("iid", "rpr"), columns=(Column("max"),),
+    contrasts=(difference("rpr", "iid", key="max", main=True),),
+)
+"""
+
+
+def test_a_study_in_a_file_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file, out = tmp_path / "mine.py", str(tmp_path / "out")
+    file.write_text(OWN)
+    assert main(["study", "show", str(file)]) == 0
+    assert main(["study", "run", str(file), "--seeds", "3", "--jobs", "1", "--out", out]) == 0
+    assert "rpr − iid is −" in capsys.readouterr().out
+    assert main(["study", "report", str(file), "--out", out, "--formats", "md,html"]) == 0
+    assert (tmp_path / "out" / "reports" / "mine.html").exists()
 
 
 def test_run_again_reuses_records_and_names_a_damaged_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -84,23 +147,36 @@ def test_run_again_reuses_records_and_names_a_damaged_one(tmp_path: Path, capsys
     assert "It is not used; its run is made again where it is needed." in shown.err
     again = {path for path, stamp in stamps.items() if path.stat().st_mtime_ns != stamp}
     assert again == {damaged}
-    assert len(json.loads((tmp_path / "figures.json").read_text())) == 4
+    assert len(json.loads((tmp_path / "figures.json").read_text())) == 3
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["show", "dyngap"], "unknown study 'dyngap': did you mean 'dyngaps'?"),
-        (["run", "buffers", "--out", "x"], "did you mean 'buffer-gaps'?"),
+        (["run", "buffers", "--out", "x"], "did you mean 'buffer'?"),
         (
             ["report", "gaps", "--out", "x"],
-            "'x' does not hold the study 'gaps': `reprise study run gaps --out x` makes",
+            "there is no folder 'x'; --out is the store that the study was run into",
         ),
         (["run", "gaps", "--out", "x", "--seeds", "0"], "seeds must be 1 or more, got 0"),
         (["run", "gaps", "--out", "x", "--error-seeds", "1"], "error seeds must be 2 or more, got 1"),
         (["run", "gaps", "--small", "--out", "x", "--jobs", "0"], "jobs must be 1 or more, got 0"),
         (["run", "gaps", "--out", "x", "--json", "no/such/file.json"], "no/such"),
         (["run", "gaps", "--out", "file"], "'file' is a file; a store is a folder"),
+        (
+            ["run", "gaps", "--out", "x", "--executor", "cloud"],
+            "--executor must be one of here, ray, slurm, got 'cloud'",
+        ),
+        (["run", "gaps", "--out", "x", "--address", "auto"], "--address goes with --executor ray, got --executor here"),
+        (
+            ["run", "gaps", "--out", "x", "--executor", "slurm", "--jobs", "4"],
+            "--jobs goes with --executor here or ray, got --executor slurm",
+        ),
+        (["run", "gaps", "--out", "x", "--executor", "ray", "--device", "cuda"], "--device goes with --executor here"),
+        (["run", "gaps", "--out", "x", "--executor", "slurm", "--slurm", "gpu"], "--slurm takes name=value"),
+        (["run", "none.py", "--out", "x"], "there is no file 'none.py'"),
+        (["status", "--out", "x"], "'x' holds no campaign"),
         (["run", "gaps"], "needs --out"),
         (["run", "--out", "x"], "needs NAME"),
     ],
@@ -134,7 +210,7 @@ def test_a_failed_run_is_status_1(
     assert "Traceback" not in shown.err
 
 
-@pytest.mark.parametrize("command", ["list", "show", "run", "report"])
+@pytest.mark.parametrize("command", ["list", "show", "plan", "run", "status", "report", "index"])
 def test_help_has_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["study", command, "--help"]) == 0
     assert f"Example: reprise study {command}" in capsys.readouterr().out

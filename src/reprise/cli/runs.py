@@ -198,7 +198,7 @@ def _records(folder: Path) -> list[Record]:
         raise WrongRequest(f"there is no folder {str(folder)!r}; a store is the folder that runs were made into")
     from reprise.runs.store import Store
 
-    found: list[Record] = list(Store(folder).records(warn=_warn))
+    found: list[Record] = Store(folder).all_records(_warn)
     if not found:
         raise WrongRequest(f"{str(folder)!r} holds no record of a run")
     return found

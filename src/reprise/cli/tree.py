@@ -30,8 +30,15 @@ COMMANDS: dict[tuple[str, ...], tuple[str, str, str]] = {
     ("config",): ("config", "Config", "Print the description of a run, as train --config reads it."),
     ("study", "list"): ("study", "StudyList", "List the studies."),
     ("study", "show"): ("study", "StudyShow", "Show a study and the figures that the paper prints."),
+    ("study", "plan"): ("study_status", "StudyTry", "Say how many runs a study takes, and how long they take here."),
     ("study", "run"): ("study", "StudyRun", "Run a study and put its figures beside the paper's."),
-    ("study", "report"): ("study", "StudyReport", "Write a finished study as a page."),
+    ("study", "status"): ("study_status", "StudyStatus", "Show how far campaigns have come, from any terminal."),
+    ("study", "report"): (
+        "study_report",
+        "StudyReport",
+        "Write a finished study as a page, tables and pictures.",
+    ),
+    ("study", "index"): ("study_report", "StudyIndex", "Write a page over all campaigns of a store."),
     ("runs", "list"): ("runs", "RunsList", "List the runs of a store."),
     ("runs", "show"): ("runs", "RunsShow", "Show all that the record of a run says."),
     ("runs", "compare"): ("runs", "RunsCompare", "Compare two sets of runs pair by pair."),
@@ -48,8 +55,8 @@ Example: reprise audit --stream cifar100-lt10 --retrieval iid,fixed,rpr --seeds 
 
 Help on a command: reprise audit --help
 
-With every command, --import MODULE loads learners, storages, networks or data sets of your own, from a module or a .py
-file, several separated by commas: reprise train --import mine.py --learner mine
+With every command, --import MODULE loads learners, storages, networks, data sets or trackers of your own, from a module
+or a .py file, several separated by commas: reprise train --import mine.py --learner mine
 
 Version: reprise --version"""
 # What a word that other words follow is for: in a line, and at the head of its own help.

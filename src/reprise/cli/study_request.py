@@ -1,0 +1,88 @@
+"""The studies that a command is about, their runs, and the device for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from tyro.conf import FlagCreatePairsOff, Positional, arg
+
+from reprise.cli.checks import check_data
+from reprise.cli.errors import WrongRequest
+from reprise.core.extras import not_installed
+from reprise.lab.study_plan import StudyPlan
+
+if TYPE_CHECKING:
+    from reprise.runs import Run
+
+Name = Annotated[str, Positional, arg(metavar="NAME|all|FILE.py")]
+One = Annotated[str, Positional, arg(metavar="NAME|FILE.py")]
+Folder = Annotated[Path, arg(metavar="DIR")]
+Data = Annotated[Path | None, arg(metavar="DIR", constructor=Path, help_behavior_hint="")]
+Target = Annotated[str | None, arg(metavar="FILE|-", help_behavior_hint="")]
+Number = Annotated[int | None, arg(metavar="N", help_behavior_hint="")]
+Flag = Annotated[bool, FlagCreatePairsOff, arg(help_behavior_hint="")]
+
+
+def plans_of(
+    name: str,
+    small: bool,
+    seeds: int | None,
+    error_seeds: int | None,
+    data: Path | None,
+    warn: Callable[[str], None],
+) -> list[StudyPlan]:
+    """The studies that were asked for; with `all`, those that can be made with what is at hand, and `warn` is told."""
+    from reprise.studies import STUDIES, is_file, load_study
+
+    studies = list(STUDIES.values()) if name == "all" else [load_study(name)]
+    source = str(Path(name).resolve()) if is_file(name) else ""  # for a report that is asked for in another folder
+    plans = [StudyPlan.of(one, seeds=seeds, error_seeds=error_seeds, small=small, source=source) for one in studies]
+    if name != "all":
+        return plans
+    lacking = {plan.name: why for plan in plans if (why := _lacking(plan, data))}
+    for study, why in lacking.items():
+        warn(f"The study {study} is left out: {why}.")
+    return [plan for plan in plans if plan.name not in lacking]
+
+
+def _lacking(plan: StudyPlan, data: Path | None) -> str:
+    """Why a study cannot be made here, in words; empty if it can."""
+    if plan.study.trains and find_spec("torch") is None:
+        return not_installed("training needs torch", "train")
+    if not plan.study.trains:
+        return ""
+    from reprise.data import find_dataset, present
+    from reprise.nets.build import from_timm
+
+    for run in [cell.run(plan.study.arms[0], 0) for cell in plan.study.form_cells(small=plan.small)]:
+        assert run.data is not None
+        assert run.network is not None
+        try:
+            check_data(run, data)
+        except ValueError as error:
+            return str(error)
+        if data is not None and not present(find_dataset(run.data.name), data):
+            return f"the data set {run.data.name} is not in {data}"
+        if from_timm(run.network.name) and find_spec("timm") is None:
+            return not_installed(f"the network {run.network.name} needs timm", "vit")
+    return ""
+
+
+def runs_of(plans: Sequence[StudyPlan], data: Path | None) -> list[Run]:
+    runs = list(dict.fromkeys(run for plan in plans for run in plan.runs))
+    for run in {run.data: run for run in runs if run.trains}.values():
+        check_data(run, data)
+    return runs
+
+
+def device_of(plans: Sequence[StudyPlan], asked: str | None) -> str:
+    if not any(plan.study.trains for plan in plans):
+        return "cpu"
+    from reprise.cli.devices import device_for
+
+    if find_spec("torch") is None:
+        raise WrongRequest(not_installed("training needs torch", "train"))
+    return device_for(asked)
