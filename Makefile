@@ -37,7 +37,7 @@ vit: ## run the tests that need timm or Triton, in an environment of its own: to
 	.venv-vit/bin/python -m pytest tests/nets tests/train/test_vit_run.py tests/fleet
 
 bench: $(VENV)/.dev ## measure speed, each measure beside its floor
-	@set -e; for name in memory fleet; do echo "benchmarks/$$name.py"; $(BIN)/python benchmarks/$$name.py; done
+	@set -e; for name in memory fleet records; do echo "benchmarks/$$name.py"; $(BIN)/python benchmarks/$$name.py; done
 
 format: $(VENV)/.dev ## put the code into the house style
 	$(BIN)/ruff check --fix .

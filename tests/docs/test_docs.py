@@ -18,6 +18,7 @@ from scripts import load_script
 
 from reprise.audit import KEYS, theory
 from reprise.core import registry
+from reprise.track.values import ALWAYS, GAPS, TESTS
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -36,6 +37,7 @@ OWN = [
             "replay_buffer",
             "metrics",
             "training",
+            "tracking",
             "store",
         ),
         *(f"learners/{one}" for one in ("er", "er-ace", "der", "der++", "refresh", "ocm", "mir", "references")),
@@ -123,6 +125,13 @@ def test_every_figure_and_every_theory_function_is_defined_once() -> None:
     assert sorted(row for row in rows if row in theory.__all__) == sorted(theory.__all__)
 
 
+def test_every_value_that_is_logged_is_defined_once() -> None:
+    table = read(DOCS / "tracking.md").split("## What is logged")[1].split("\n## ")[0]
+    first = [row.split(" | ")[0] for row in re.findall(r"^\| (`.+)", table, re.MULTILINE)]
+    by_task = [f"task_accuracy/{readout}_1" for readout in ("ema", "live")]
+    assert re.findall("`([^`]+)`", " ".join(first)) == [*ALWAYS, *GAPS, *TESTS, *by_task]
+
+
 # A page's blocks marked `python` are run in order, as one program. A block marked `text` follows one of them at once
 # and shows what it prints.
 MARK = "⁂ end of block ⁂"
@@ -169,7 +178,7 @@ def make_pictures() -> types.ModuleType:
     return load_script(DOCS / "make_pictures.py")
 
 
-BY_HAND = {"glyphs.png", "demo.png", "architecture.svg"}
+BY_HAND = {"glyphs.png", "demo.png", "architecture.svg", "report.png", "report-phone.png"}
 
 
 @pytest.fixture(scope="module")
