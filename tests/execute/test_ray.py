@@ -24,6 +24,7 @@ from reprise.execute import Here, Job
 from reprise.execute import ray as executor_module
 from reprise.execute.one import ImageSource
 from reprise.execute.ray import Ray, _Shares
+from reprise.execute.ray_cluster import OPTIONS
 from reprise.lab import campaign
 from reprise.runs import Run, Store, TrainingFailed
 
@@ -44,7 +45,8 @@ def cluster():
     """
     handler = signal.getsignal(signal.SIGTERM)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        for name in OPTIONS:
+            patch.setenv(name, "0")
         patch.setenv("PYTHONPATH", PYTHON["PYTHONPATH"])
         head = {"num_cpus": 0, "include_dashboard": False, "_system_config": SOON}
         found = Cluster(initialize_head=True, head_node_args=head)

@@ -16,6 +16,8 @@ from reprise.execute.processes import cores
 from reprise.execute.remote import RemoteMaker, RemoteOutcome, Task
 from reprise.runs.run import Run
 
+OPTIONS = ("RAY_USAGE_STATS_ENABLED", "RAY_worker_niceness")
+"""What is 0 for a cluster that is started here, unless the environment says otherwise."""
 PATIENCE = 10.0
 """Seconds in which a cluster must answer."""
 
@@ -69,16 +71,19 @@ def _check_address(address: str) -> None:
 
 @contextlib.contextmanager
 def _as_before() -> Iterator[None]:
-    """Within it Ray is started; it sets a handler for SIGTERM, which is this program's, and reports its use."""
+    """Within it Ray is started; it sets a handler for SIGTERM, which is this program's, and reports its use.
+
+    A cluster started here gives its workers the priority of this process: at Ray's own, they would wait for whatever
+    else the machine does.
+    """
     main = threading.current_thread() is threading.main_thread()
     handler = signal.getsignal(signal.SIGTERM)
-    name = "RAY_USAGE_STATS_ENABLED"
-    told = os.environ.get(name)
-    os.environ.setdefault(name, "0")
+    unset = [name for name in OPTIONS if name not in os.environ]
+    os.environ.update(dict.fromkeys(unset, "0"))
     try:
         yield
     finally:
-        if told is None:
+        for name in unset:
             del os.environ[name]
         if main and handler is not None:
             signal.signal(signal.SIGTERM, handler)
