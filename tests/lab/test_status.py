@@ -62,6 +62,10 @@ def test_a_run_that_is_claimed_is_under_way_and_a_lapsed_claim_is_not(store: Sto
     assert found.left is not None
     claim.release()
     assert state(status(store, file)) == ("stopped", 7, 0, 0, 10)
+    other = store.claim("a run of another campaign")
+    assert other is not None
+    assert status(store, file).state == "waiting"
+    other.release()
     assert status(store, file).left is None
 
 

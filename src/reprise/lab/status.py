@@ -40,6 +40,8 @@ class CampaignStatus:
     """The processes that hold runs of it now."""
     rate: float | None
     """Runs that end in a minute; None before the first has."""
+    busy: bool = False
+    """Whether anybody makes runs of this store now, of this campaign or of another."""
 
     @property
     def total(self) -> int:
@@ -69,7 +71,9 @@ class CampaignStatus:
         """In a word or two: done, under way, or what it waits for."""
         if self.done == self.total:
             return "done"
-        return "under way" if self.under_way else "failed" if self.done + self.failed == self.total else "stopped"
+        if self.under_way or self.done + self.failed == self.total:
+            return "under way" if self.under_way else "failed"
+        return "waiting" if self.busy else "stopped"
 
 
 def status(store: Store, file: CampaignFile, now: float | None = None) -> CampaignStatus:
@@ -94,7 +98,7 @@ def status(store: Store, file: CampaignFile, now: float | None = None) -> Campai
     arms = tuple(
         ArmStatus(*key, total=total[key], done=done[key], under_way=busy[key], failed=failed[key]) for key in total
     )
-    return CampaignStatus(file, arms, tuple(failures), tuple(workers), _rate(times, file, now))
+    return CampaignStatus(file, arms, tuple(failures), tuple(workers), _rate(times, file, now), bool(claimed))
 
 
 def _failure(store: Store, identity: str) -> str | None:

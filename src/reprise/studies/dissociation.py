@@ -32,16 +32,15 @@ STUDY = Study(
     cells=tuple(
         stream(name, "balanced", {**PRIMARY, "replay": 32}) for name in ("cifar100", "tinyimagenet")
     ),
-    small=(glyphs("balanced"),),
+    small=(glyphs("balanced", {"buffer": 200}),),
     arms=("uniform", *(f"mir:{pool}" for pool in _POOLS), "iid", "rpr"),
-    small_arms=("uniform", "mir:50", "mir:500", "iid", "rpr"),
+    small_arms=("uniform", "mir:50", "mir:200", "iid", "rpr"),
     columns=(
         Column("ema.final"),
         Column("distinct_per_batch", paper=Printed(_DISTINCT, "value")),
     ),
     contrasts=(
         *(difference(f"mir:{pool}", "uniform", paper=_printed("mir") if pool == 5120 else ()) for pool in _POOLS),
-        difference("mir:500", "uniform"),  # in the small form the whole memory
         *(difference(arm, "uniform", paper=_printed(arm), main=True) for arm in ("iid", "rpr")),
     ),
     seeds=3,
