@@ -38,7 +38,7 @@ SCHEDULES = {
     "frozen-iid": "fixed blocks,\none drawn afresh each step",
 }
 MAPS = ("iid", "rpr", "reused:4", "window:0.25", "fixed", "frozen-pass")
-STORAGES = ("reservoir", "brs", "cbrs", "fifo")
+STORAGES = ("reservoir", "brs", "brs-always", "cbrs", "fifo")
 STREAM, CAPACITY = "cifar100-lt10", 5120
 
 # Okabe and Ito's colours, which people with any colour vision can tell apart: one meaning each, on every picture.
@@ -224,7 +224,7 @@ def draw_cooccurrence(data: dict[str, Any], plt: Any) -> Any:
 
 def draw_storage(data: dict[str, Any], plt: Any) -> Any:
     """One panel per storage: what it holds of each class, over what the stream brought."""
-    figure, axes = plt.subplots(len(STORAGES), 1, figsize=(8.4, 6.2), sharex=True, layout="constrained")
+    figure, axes = plt.subplots(len(STORAGES), 1, figsize=(8.4, 7.6), sharex=True, layout="constrained")
     classes = np.arange(len(data["stream"]))
     for spec, ax in zip(STORAGES, axes, strict=True):
         ax.bar(classes, data["stream"], width=0.9, color="#DDDDDD", label="arrived")

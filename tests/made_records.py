@@ -169,7 +169,8 @@ def _audit_of(run: Run) -> Run:
     retrieval = "uniform" if run.memory.retrieval.startswith("mir") else run.memory.retrieval
     settings: dict[str, Any] = {"learner": None, "retrieval": retrieval, "seed": run.seed}
     for section, names in (
-        (run.stream, ("imbalance", "batch", "tasks", "order", "disjoint", "blur", "classes", "steps")),
+        (run.stream, ("imbalance", "imbalance_seed", "batch", "tasks", "order", "disjoint", "blur")),
+        (run.stream, ("classes", "steps")),
         (run.memory, ("storage", "buffer", "replay")),
     ):
         settings |= {name: getattr(section, name) for name in names if hasattr(section, name)}

@@ -17,7 +17,7 @@ from torch import Tensor
 import reprise
 from reprise.buffer import Replay, ReplayBuffer
 
-STORAGES = ("reservoir", "brs", "cbrs", "fifo")
+STORAGES = ("reservoir", "brs", "brs-always", "cbrs", "fifo")
 
 
 def batch(first: int, labels: list[int]) -> dict[str, Any]:
@@ -66,13 +66,18 @@ import sys
 sys.modules["torch"] = None
 from reprise import *
 import reprise
-try:
-    reprise.ReplayBuffer
-except ModuleNotFoundError as error:
-    print(error)
+for name in ("ReplayBuffer", "TapeDataset"):
+    try:
+        getattr(reprise, name)
+    except ModuleNotFoundError as error:
+        print(error)
+print(reprise.plan(["a", "b"], reprise.Memory(2))[0].incoming)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert "needs torch, which is not installed; the extra 'train' brings it: pip install '.[train]'" in done.stdout
+    for name in ("ReplayBuffer", "TapeDataset"):
+        words = f"{name} needs torch, which is not installed; the extra 'train' brings it: pip install '.[train]'"
+        assert f"reprise.{words}" in done.stdout
+    assert "[0 1]" in done.stdout, "a tape needs no torch"
     with pytest.raises(AttributeError, match="no attribute 'RepleyBuffer'"):
         reprise.RepleyBuffer  # noqa: B018
 

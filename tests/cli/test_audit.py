@@ -15,6 +15,7 @@ import pytest
 import reprise
 from reprise.audit import KEYS, longest_wait
 from reprise.cli import main
+from reprise.cli.tree import COMMANDS
 from reprise.execute.one import audit
 from reprise.runs import Run, Store
 
@@ -182,6 +183,16 @@ def test_deactivations_are_told_once_where_all_rows_agree(capsys: pytest.Capture
     assert max(map(len, out.splitlines())) <= 120
 
 
+def test_tails_of_several_seeds_stand_beside_each_other(capsys: pytest.CaptureFixture[str]) -> None:
+    tails = ["--retrieval", "rpr", "--imbalance-seed", "1,2"]
+    rows = figures(capsys, "audit", "--stream", "cifar100-lt10", *tails)
+    assert [row["run"]["stream"]["imbalance_seed"] for row in rows] == [1, 2]
+    out = words(capsys, "audit", "--stream", "cifar100-lt10", *tails)
+    assert "cifar100-lt10, reservoir of 5,120, imbalance seed 2." in out
+    assert main(["audit", "--stream", "cifar100-lt10,cifar100-balanced", *tails]) == 2
+    assert "a balanced stream has none, got 1" in capsys.readouterr().err
+
+
 def test_table_and_sentences_tell_of_waits_that_never_ended(capsys: pytest.CaptureFixture[str]) -> None:
     out = words(capsys, "audit", "--stream", "cifar100-lt10", "--first-seed", "1", "--retrieval", "uniform,rpr")
     (row,) = (line.split() for line in out.splitlines() if line.startswith("uniform"))
@@ -247,7 +258,8 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["", "audit", "config", "demo", "study", "study list", "study show", "study run", "study report"]
+    "command",
+    ["", "audit", "config", "demo", "study", *(" ".join(words) for words in COMMANDS if words[0] in ("study", "runs"))],
 )
 def test_every_help_shows_an_example(capsys: pytest.CaptureFixture[str], command: str) -> None:
     out = words(capsys, *command.split(), "--help")

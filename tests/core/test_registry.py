@@ -35,6 +35,7 @@ POLICIES = [
 STORAGES = [
     ("reservoir", m.Reservoir(), "Reservoir()"),
     ("brs", m.BalancedReservoir(), "BalancedReservoir()"),
+    ("brs-always", m.AlwaysBalanced(), "AlwaysBalanced()"),
     ("cbrs", m.ClassBalancedReservoir(), "ClassBalancedReservoir()"),
     ("fifo", m.Fifo(), "Fifo()"),
 ]
@@ -101,7 +102,7 @@ def test_every_width_goes_there_and_back(width):
 
 
 def test_forms():
-    assert forms("storage") == ["brs", "cbrs", "fifo", "reservoir"]
+    assert forms("storage") == ["brs", "brs-always", "cbrs", "fifo", "reservoir"]
     assert "reused:K" in forms(*KINDS)
     assert "frozen-pass[:B]" in forms(*KINDS)
     assert forms("storage", *KINDS) == sorted(forms(*KINDS) + forms("storage"))
@@ -136,7 +137,8 @@ def test_an_unknown_spec_names_the_nearest(spec, nearest):
 
 
 @pytest.mark.parametrize(
-    ("spec", "nearest"), [("reservior", "reservoir"), ("BRS", "brs"), ("fif", "fifo"), ("c-brs", "cbrs")]
+    ("spec", "nearest"),
+    [("reservior", "reservoir"), ("BRS", "brs"), ("fif", "fifo"), ("c-brs", "cbrs"), ("brs_always", "brs-always")],
 )
 def test_an_unknown_storage_names_the_nearest(spec, nearest):
     with pytest.raises(ValueError) as caught:

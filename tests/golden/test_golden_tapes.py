@@ -20,7 +20,7 @@ from reprise.streams import label_stream
 
 GOLDEN = Path(__file__).parent / "tapes.json"
 
-STORAGES = ["reservoir", "brs", "cbrs", "fifo"]
+STORAGES = ["reservoir", "brs", "brs-always", "cbrs", "fifo"]
 SCHEDULES = ["iid", "fixed", "rpr", "reused:4", "hybrid:2", "window:0.5", "deadline:1.5"]
 SCHEDULES += ["frozen-pass", "frozen-iid", "frozen-pass:3"]
 RETRIEVALS = ["uniform", *SCHEDULES, *(f"{spec}+pass" for spec in SCHEDULES)]

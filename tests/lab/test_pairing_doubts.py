@@ -101,6 +101,18 @@ def test_another_tape_for_the_same_memory_is_named() -> None:
     assert pairing_doubts(found) == []
 
 
+def test_a_setting_that_is_unset_is_as_one_that_was_not_known_yet() -> None:
+    found = learners()
+    for one in found["der"].values():
+        one["run"]["stream"]["imbalance_seed"] = one["run"]["memory"]["pace"] = None  # written by a later version
+    assert pairing_doubts(found) == []
+    found["der"][1]["tape"] = "another"
+    (doubt,) = pairing_doubts(found)
+    assert doubt.startswith("For seed 1, stream and memory are set alike under er, er-ace and der")
+    found["der"][1]["run"]["stream"]["imbalance_seed"] = 0
+    assert pairing_doubts(found) == []
+
+
 def test_another_memory_for_the_same_storage_is_named() -> None:
     found = arms()
     for seed in (0, 2):

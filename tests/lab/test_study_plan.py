@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import os
 import signal
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from lab.tinystudies import STUDY, Counted, Failing, result
 from processes import started, wait_until
 
 from reprise.core.files import Record, sealed
+from reprise.core.record_file import seal
 from reprise.execute import Here, Processes
 from reprise.execute.one import audit
 from reprise.lab import Cell, Progress, StudyFailed, StudyPlan, execute_plans
@@ -182,6 +185,48 @@ def test_records_of_other_settings_are_never_shown_as_those_of_the_study(store: 
             changed.load(store, partial=partial)
     changed.execute(store, Here())
     assert changed.load(store).runs.missing == []
+
+
+def rewritten(store: Store, change: Callable[[dict[str, Any]], None]) -> None:
+    """Change what every record says of its run, as if another version had written it."""
+    for record in list(store.records()):
+        change(record["run"])
+        store.put(seal(record))
+
+
+def test_records_from_before_a_setting_existed_are_known(store: Store) -> None:
+    cell = Cell("lt10", {"dataset": "cifar10", "imbalance": 10, "batch": 2_000, "buffer": 50})
+    plan = StudyPlan(replace(STUDY, cells=(cell,)), seeds=1, error_seeds=2)
+    runs = plan.execute(store, Here())
+    assert {record["run"]["stream"]["imbalance_seed"] for record in runs.records.values()} == {None}
+    rewritten(store, lambda run: run["stream"].pop("imbalance_seed"))
+    loaded = plan.load(store).runs
+    assert loaded.missing == []
+    assert all("imbalance_seed" not in record["run"]["stream"] for record in loaded.records.values())
+    executor = Counted()
+    plan.execute(store, executor)
+    assert executor.made == []
+    fixed = replace(cell, settings={**cell.settings, "imbalance_seed": 7})
+    with pytest.raises(ValueError, match="iid in lt10 had other settings"):
+        replace(plan, study=replace(plan.study, cells=(fixed,))).load(store)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda run: run["memory"].update(colour="blue"),
+        lambda run: run.update(weather={"wind": 3}),
+        lambda run: run["memory"].update(retrieval="by-moonlight"),
+        lambda run: run.update(memory=3),
+    ],
+)
+def test_records_of_settings_that_nobody_knows_are_of_another_study(
+    change: Callable[[dict[str, Any]], None], store: Store
+) -> None:
+    PLAN.execute(store, Here())
+    rewritten(store, change)
+    with pytest.raises(ValueError, match=r"is not the one .*: iid in C=6 b=2 had other settings. Nothing is lost"):
+        PLAN.load(store)
 
 
 def test_a_failed_run_is_named_and_the_others_are_kept(store: Store) -> None:

@@ -17,7 +17,7 @@ import reprise
 ALPHA = 1e-4
 
 # One spec of every registered policy, by what is to be held of it.
-STORAGES = ["reservoir", "brs", "cbrs", "fifo"]
+STORAGES = ["reservoir", "brs", "brs-always", "cbrs", "fifo"]
 PASSES = ["rpr", "reused:1", "reused:3", "window:0.25", "window:1", "fixed"]  # every class once, then again
 RENEWED = [*PASSES, "iid", "hybrid:1", "hybrid:3", "deadline:1.5", "deadline:3"]
 FROZEN = ["frozen-pass", "frozen-iid", "frozen-pass:2", "frozen-iid:3"]

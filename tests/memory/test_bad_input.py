@@ -185,7 +185,7 @@ def every_path(state, path=()):
 
 @pytest.mark.parametrize("retrieval", RETRIEVALS)
 def test_a_state_that_lacks_something(retrieval):
-    storage = STORAGES[len(retrieval) % 4]
+    storage = STORAGES[len(retrieval) % len(STORAGES)]
     memory = used(retrieval, storage)
     state, before = memory.state_dict(), state_of(memory)
     taken = []

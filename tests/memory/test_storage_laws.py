@@ -6,6 +6,8 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from memory.sampling import ALPHA, fit, uniform_fit
 from scipy import stats
 
@@ -99,22 +101,24 @@ def first_eviction(storage, held, newcomer, seed):
             return slot
 
 
-@pytest.mark.parametrize("storage", ["brs", "cbrs"])
+@pytest.mark.parametrize("storage", ["brs", "brs-always", "cbrs"])
 def test_the_evicted_example_is_a_uniform_one_of_a_uniform_largest_class(storage):
     held = [0, 1, 1, 0, 2, 1, 0, 3, 3, 3, 4]  # classes 0, 1 and 3 are the largest
     slots = [first_eviction(storage, held, 9, seed) for seed in range(1_800)]
     assert uniform_fit(slots, [slot for slot, label in enumerate(held) if label in (0, 1, 3)]) > ALPHA
 
 
+@pytest.mark.parametrize("storage", ["brs", "brs-always"])
 @pytest.mark.parametrize("own", [0, 1])
-def test_brs_evicts_from_the_largest_class_whoever_arrives(own):
+def test_brs_evicts_from_the_largest_class_whoever_arrives(storage, own):
     # Class 0 is the largest; the newcomer pays when it is of that class itself, and not when it is of the other.
-    slots = {first_eviction("brs", [0, 1, 0, 0, 1], own, seed) for seed in range(60)}
+    slots = {first_eviction(storage, [0, 1, 0, 0, 1], own, seed) for seed in range(60)}
     assert slots == {0, 2, 3}
 
 
-def test_brs_breaks_ties_at_random_even_against_the_newcomer():
-    slots = [first_eviction("brs", [0, 1, 1, 0], 0, seed) for seed in range(1_200)]
+@pytest.mark.parametrize("storage", ["brs", "brs-always"])
+def test_brs_breaks_ties_at_random_even_against_the_newcomer(storage):
+    slots = [first_eviction(storage, [0, 1, 1, 0], 0, seed) for seed in range(1_200)]
     assert uniform_fit(slots, range(4)) > ALPHA
 
 
@@ -134,12 +138,13 @@ def test_brs_ends_even_when_the_stream_is(classes, capacity):
         assert all(level <= count <= -(-capacity // classes) for count in counts[1:-1])
 
 
-def test_brs_is_level_as_often_as_ties_say():
+@pytest.mark.parametrize("storage", ["brs", "brs-always"])
+def test_brs_is_level_as_often_as_ties_say(storage):
     # Level classes stay so with probability 1/C (the newcomer's own pays), and return to it with 1/C.
     classes, capacity, runs = 4, 8, 600
     level = 0
     for seed in range(runs):
-        memory = reprise.Memory(capacity, "brs", "uniform", seed=seed)
+        memory = reprise.Memory(capacity, storage, "uniform", seed=seed)
         memory.store(np.random.default_rng(seed).integers(0, classes, 400))
         level += set(memory.counts().values()) == {2}
     assert stats.binomtest(level, runs, 1 / classes).pvalue > ALPHA
@@ -154,6 +159,58 @@ def test_brs_spreads_a_long_tail_where_a_reservoir_does_not():
             counts = [memory.counts().get(label, 0) for label in range(5)]
             spread[storage] += (max(counts) - min(counts)) / 8
     assert spread["brs"] < 8 < 20 < spread["reservoir"]  # about 6 and 28 of 60
+
+
+# Balanced storage that always accepts -----------------------------------------------------------------------------
+
+
+STRETCHES = st.lists(st.tuples(st.integers(0, 6), st.integers(1, 20)), min_size=4, max_size=20)
+
+
+@given(STRETCHES, st.integers(1, 20), st.integers(0, 99), st.booleans())
+def test_brs_always_writes_every_example_and_keeps_classes_level(stretches, capacity, seed, mixed):
+    # With K classes so far, a largest one holds at least level = ⌈capacity/K⌉. So no class is cut below level − 1; and
+    # once each has brought as many as level, none is above level + 1: only a tie lets the largest size grow, by one.
+    labels = [label for label, count in stretches for _ in range(count)]
+    if mixed:
+        labels = np.random.default_rng(seed).permutation(labels).tolist()
+    memory = reprise.Memory(capacity, "brs-always", "uniform", seed=seed)
+    arrived = {}
+    for at, label in enumerate(labels):
+        [slot] = memory.store([label]).tolist()
+        assert slot == at if at < capacity else 0 <= slot < capacity
+        arrived[label] = arrived.get(label, 0) + 1
+        level, held = -(-capacity // len(arrived)), memory.counts()
+        assert sum(held.values()) == min(at + 1, capacity)
+        assert all(held.get(c, 0) >= min(count, level - 1) for c, count in arrived.items())
+        if min(arrived.values()) >= level:
+            assert max(held.values()) <= level + 1
+            assert capacity % len(arrived) or list(held.values()).count(level + 1) <= 1
+
+
+def test_brs_always_forgets_old_examples_at_a_constant_rate():
+    # With one class, each arrival after the memory is filled spares every held example with probability 1 − 1/capacity.
+    length, capacity, runs = 24, 6, 2_000
+    counts = np.zeros(length)
+    for seed in range(runs):
+        _, held, given = kept("brs-always", [3] * length, capacity, seed)
+        assert min(given) >= 0
+        counts[list(held.values())] += 1
+    later = length - np.maximum(np.arange(length) + 1, capacity)  # arrivals that could have evicted it
+    for count, draws in zip(counts.tolist(), later.tolist(), strict=True):
+        assert stats.binomtest(int(count), runs, (1 - 1 / capacity) ** draws).pvalue > ALPHA / length
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_brs_always_levels_a_long_tail_where_brs_does_not(seed):
+    labels = np.random.default_rng(seed).permutation(np.repeat(np.arange(5), [400, 200, 100, 50, 25]))
+    spread = {}
+    for storage in ("brs", "brs-always"):
+        memory = reprise.Memory(60, storage, "uniform", seed=seed)
+        memory.store(labels)
+        counts = [memory.counts().get(label, 0) for label in range(5)]
+        spread[storage] = max(counts) - min(counts)
+    assert spread["brs-always"] <= 2 < spread["brs"]
 
 
 # Class-balancing reservoir ----------------------------------------------------------------------------------------

@@ -173,7 +173,7 @@ def agree(tape: Tape, biases: np.ndarray) -> int:
 @given(
     st.lists(st.lists(st.integers(0, 6), max_size=4), max_size=40),
     st.integers(1, 6),
-    st.sampled_from(["reservoir", "fifo", "brs", "cbrs"]),
+    st.sampled_from(["reservoir", "fifo", "brs", "brs-always", "cbrs"]),
     st.sampled_from(["uniform", "iid", "fixed", "rpr"]),
     st.integers(1, 3),
     st.integers(1, 2),

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reprise.core.files import digest
 from reprise.learners import LEARNERS
 from reprise.runs import Run, from_file, settings, to_json, to_toml
 from reprise.runs.augmentation import AUGMENTS
@@ -20,6 +21,7 @@ from reprise.runs.run import SECTIONS, flat_names
 OTHER = {
     "dataset": "cifar100",
     "imbalance": 10.0,
+    "imbalance_seed": 3,
     "learner": "er",
     "hyper": {"mask": "present"},
     "storage": "fifo",
@@ -54,6 +56,13 @@ OTHER = {
     "scoring": "eval",
 }
 """For every setting, a value that is not the usual one."""
+BESIDE = {"imbalance_seed": {"imbalance": 100.0}}
+"""What a setting needs beside it: a balanced stream has no rare classes."""
+
+
+def changed(name):
+    """The settings of a run in which this one is not the usual one."""
+    return {**BESIDE.get(name, {}), name: OTHER[name]}
 
 
 NOT_OF_AN_AUDIT = {"holdout", "per_class"}  # it is of all labels
@@ -68,13 +77,14 @@ LABELS = {"labels": "ef56"}
 
 def test_the_identity_moves_with_every_setting():
     assert set(OTHER) == {"seed", *flat_names()} - {"draws"}  # which follows from the learner
-    runs = [Run.of(), *(Run.of(**{name: value}) for name, value in OTHER.items())]
+    runs = [Run.of(), *(Run.of(**changed(name)) for name in OTHER), *(Run.of(**beside) for beside in BESIDE.values())]
     assert len({run.identity(DATA) for run in runs}) == len(runs)
     assert len(set(runs)) == len(runs)
 
 
 def test_the_identity_of_an_audit_moves_with_every_setting():
-    runs = [Run.of(learner=None, **{name: OTHER[name]}) for name in OF_AN_AUDIT]
+    runs = [Run.of(learner=None, **changed(name)) for name in OF_AN_AUDIT]
+    runs += [Run.of(learner=None, **beside) for beside in BESIDE.values()]
     runs += [Run.of(learner=None), Run.of(learner=None, draws=2), Run.of()]
     runs += [Run.of(learner=None, classes=10, steps=50, buffer=buffer) for buffer in (100, 200)]
     runs += [Run.of(learner=None, classes=classes, steps=steps, buffer=100) for classes, steps in ((20, 50), (10, 51))]
@@ -128,6 +138,33 @@ def test_a_spec_is_the_same_however_it_is_spelt(spelt, other):
         assert one.identity(DATA) == two.identity(DATA)
 
 
+def older(run):
+    """A run as a version described it that knew no setting which this run leaves unset."""
+    kept = {
+        name: {k: v for k, v in values.items() if v is not None}
+        for name, values in run.to_dict().items()
+        if name != "seed"
+    }
+    return {"seed": run.seed, **kept}
+
+
+@pytest.mark.parametrize("learner", [None, "er"])
+def test_the_identity_does_not_know_settings_that_are_unset(learner):
+    # So a version that adds one knows the runs that were made before.
+    run = Run.of(learner=learner, imbalance=10)
+    assert {"imbalance_seed", "size", "per_class"} <= {name for name, value in run.flat().items() if value is None}
+    assert Run.from_dict(older(run)) == run
+    assert run.identity(DATA) == digest([older(run), DATA])[:24]
+
+
+def test_a_setting_that_is_set_is_part_of_the_identity_whatever_its_value():
+    # Nought and False are values.
+    run = Run.of(imbalance=10, imbalance_seed=0, replay=0, weight_decay=0.0)
+    assert [run.flat()[name] for name in ("imbalance_seed", "replay", "weight_decay", "validation")] == [0, 0, 0, False]
+    assert run.identity(DATA) == digest([older(run), DATA])[:24]
+    assert len({run.replace(imbalance_seed=seed).identity(DATA) for seed in (None, 0, 1)}) == 3
+
+
 def test_nought_is_nought():
     assert Run.of(blur=-0.0).identity(DATA) == Run.of(blur=0.0).identity(DATA)
 
@@ -161,7 +198,7 @@ FREE = {option: values(one) for option, one in EVERY if option != "hyper"} | {
     "seed": st.integers(0, 2**63),
     "dataset": st.text(st.characters(exclude_categories=["Cs"]), min_size=1),
     "learner": st.sampled_from(sorted(LEARNERS)),
-    "storage": st.sampled_from(["reservoir", "fifo", "brs", "cbrs"]),
+    "storage": st.sampled_from(["reservoir", "fifo", "brs", "brs-always", "cbrs"]),
     "retrieval": st.sampled_from(["uniform", "iid", "rpr", "rpr+pass", "hybrid:3", "window:0.25"]),
     "imbalance": st.floats(1, 1e6) | st.integers(1, 500),
     "disjoint": st.floats(0, 1),
@@ -172,11 +209,18 @@ FREE = {option: values(one) for option, one in EVERY if option != "hyper"} | {
     "draws": st.none(),
     "optimizer": st.just("sgd"),
 }  # fmt: skip
+
+
+def _with_a_tail(given):
+    """The settings, without the seed of a tail where there is none."""
+    return {name: value for name, value in given.items() if name != "imbalance_seed" or given.get("imbalance", 1) > 1}
+
+
 STILL = st.fixed_dictionaries({"classes": st.integers(1, 50), "steps": st.integers(1, 500)})
 AUDITS = st.fixed_dictionaries({"learner": st.none()}, optional={name: FREE[name] for name in OF_AN_AUDIT})
 RUNS = st.one_of(
     st.fixed_dictionaries({}, optional=FREE), AUDITS, STILL.map(lambda given: {"learner": None, **given})
-).map(lambda given: Run.of(**given))
+).map(lambda given: Run.of(**_with_a_tail(given)))
 
 
 @pytest.fixture(scope="module")

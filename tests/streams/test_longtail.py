@@ -70,6 +70,16 @@ def test_stream_counts_are_the_tail_by_rank_in_every_task() -> None:
         assert stream.counts[by_rank].tolist() == tail_counts(500, 20, 100)
 
 
+def test_ranks_may_have_a_seed_of_their_own() -> None:
+    stream = label_stream("tinyimagenet-lt100", seed=4, order="permuted", imbalance_seed=9)
+    usual = label_stream("tinyimagenet-lt100", seed=4, order="permuted")
+    for task, classes in enumerate(stream.tasks):
+        by_rank = classes[np.argsort(class_ranks(20, task, seed=9))]
+        assert stream.counts[by_rank].tolist() == tail_counts(500, 20, 100)
+        assert classes.tolist() == usual.tasks[task].tolist()
+    assert (stream.counts != usual.counts).mean() > 0.8  # in a task of 20 ranks, one class in 20 keeps its own
+
+
 @given(st.lists(st.integers(1, 400), min_size=2, max_size=12), st.floats(1, 200), st.integers(0, 50))
 def test_a_class_keeps_no_more_than_it_has(sizes: list[int], imbalance: float, seed: int) -> None:
     held = np.array(sizes, np.int64)

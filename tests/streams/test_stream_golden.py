@@ -22,6 +22,7 @@ GOLDEN: list[tuple[str, int, dict[str, Any], str]] = [
     ("cifar100-lt100", 9, {}, "90026847eed0b7b4"),
     ("cifar100-lt10", 0, {"order": "permuted"}, "9c9256deb793b36e"),
     ("cifar100-lt10", 0, {"validation": True}, "9c54a83616e4219c"),
+    ("cifar100-lt10", 0, {"imbalance_seed": 101}, "e5a15a25c802ea76"),
     ("cifar100-lt10", 0, BLURRED, "87718320eae3dde1"),
     ("tinyimagenet-lt10", 0, {}, "38fc9a656bf072f0"),
     ("tinyimagenet-lt100", 3, {"batch": 10}, "3723bc18216ce0a3"),

@@ -86,6 +86,8 @@ def test_a_file_is_called_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         ({"blur": "half"}, TypeError, "blur must be a number, got 'half'"),
         ({"blur": 0.5, "disjoint": 0.0, "tasks": 1}, ValueError, "blur=0.5 needs other tasks"),
         ({"seed": -1}, ValueError, "seed must be 0 or more, got -1"),
+        ({"imbalance_seed": -1}, ValueError, "imbalance_seed must be 0 or more, got -1"),
+        ({"imbalance_seed": 1.0}, TypeError, "imbalance_seed must be a whole number, got 1.0"),
     ],
 )
 def test_a_wrong_option_is_answered_by_a_sentence(option: dict[str, Any], error: type[Exception], said: str) -> None:
@@ -93,6 +95,21 @@ def test_a_wrong_option_is_answered_by_a_sentence(option: dict[str, Any], error:
         label_stream("cifar10-lt10", **option)
     with pytest.raises(error, match=re.escape(said)):
         from_labels(np.arange(100) % 10, **option)
+
+
+def test_a_balanced_stream_has_no_seed_of_a_tail() -> None:
+    said = "imbalance_seed says which classes of a long tail are rare; a balanced stream has none, got 0"
+    for name in ("cifar100-balanced", "cifar100-lt1"):
+        with pytest.raises(ValueError, match=said):
+            label_stream(name, imbalance_seed=0)
+    with pytest.raises(ValueError, match=said):
+        from_labels(np.arange(20), imbalance_seed=0)
+
+
+def test_the_seed_of_a_tail_is_shown() -> None:
+    stream = label_stream("cifar10-lt10", seed=1, tasks=5, imbalance_seed=7)
+    assert stream.title == "cifar10-lt10 (tasks=5, imbalance_seed=7)"
+    assert "seed=1, tasks=5, imbalance_seed=7: 10 classes" in repr(stream)
 
 
 @pytest.mark.parametrize("imbalance", [0.5, 0, -10, float("inf"), float("nan")])

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from reprise.core.rng import Random
 from reprise.streams import LabelStream, from_labels
+from reprise.streams.longtail import kept_counts
 
 
 @st.composite
@@ -108,3 +109,53 @@ def test_labels_in_any_order_give_the_same_sequence(request: tuple[list[int], di
     assert np.array_equal(real.offsets, plain.offsets)
     assert np.array_equal(real.boundaries, plain.boundaries)
     assert np.array_equal(np.bincount(labels[real.heldout]), np.bincount(plain.labels[plain.heldout]))
+
+
+# The seed of a tail, by itself.
+
+TAILED = requests().filter(lambda request: request[1]["imbalance"] > 1)
+SEEDS = st.integers(0, 2000)
+
+
+def same(one: LabelStream, other: LabelStream) -> bool:
+    arrays = ("ids", "offsets", "boundaries", "heldout")
+    return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in arrays)
+
+
+@settings(deadline=None)
+@given(TAILED)
+def test_a_tail_of_the_stream_s_own_seed_is_the_usual_one(request: tuple[list[int], dict[str, Any]]) -> None:
+    sizes, options = request
+    assert same(build(sizes, options), build(sizes, options | {"imbalance_seed": options["seed"]}))
+
+
+@settings(deadline=None)
+@given(TAILED, SEEDS, SEEDS)
+def test_who_is_rare_follows_the_tail_s_seed_alone(
+    request: tuple[list[int], dict[str, Any]], tail: int, other: int
+) -> None:
+    sizes, options = request
+    stream = build(sizes, options | {"imbalance_seed": tail})
+    there = np.array(sizes) - np.bincount(stream.labels[stream.heldout], minlength=len(sizes))
+    assert stream.counts.tolist() == kept_counts(there, stream.tasks, options["imbalance"], tail).tolist()
+    if options["order"] == "label":  # a permuted order deals classes to tasks by the stream's seed
+        again = build(sizes, options | {"imbalance_seed": tail, "seed": other})
+        assert again.counts.tolist() == stream.counts.tolist()
+
+
+@settings(deadline=None)
+@given(TAILED, SEEDS, SEEDS)
+def test_all_but_who_is_rare_follows_the_stream_s_seed(
+    request: tuple[list[int], dict[str, Any]], tail: int, other: int
+) -> None:
+    sizes, options = request
+    options = options | {"blur": 0.0}
+    one, two = (build(sizes, options | {"imbalance_seed": seed}) for seed in (tail, other))
+    assert np.array_equal(one.heldout, two.heldout)
+    assert all(np.array_equal(*pair) for pair in zip(one.tasks, two.tasks, strict=True))
+    shared = np.intersect1d(one.ids, two.ids)
+    # Of each class the smaller share is within the larger; the same number of examples are the same examples.
+    fewer = np.minimum(one.counts, two.counts)
+    assert np.bincount(one.labels[shared], minlength=len(sizes)).tolist() == fewer.tolist()
+    # What both bring comes in the same order.
+    assert np.array_equal(one.ids[np.isin(one.ids, shared)], two.ids[np.isin(two.ids, shared)])

@@ -11,6 +11,7 @@ from train.tinyruns import ARMS, CLASSES, config, cut_by_hand, images, run_to, s
 from reprise import Memory, nets, plan
 from reprise.runs.augmentation import plan_augmentation
 from reprise.runs.plan import make_stream
+from reprise.streams import from_labels
 from reprise.train import Training, steps, train
 
 
@@ -122,6 +123,15 @@ def test_biases_are_noted_before_the_first_step_and_after_every_one():
         bins = train(config(head="linear"), images())["diagnostics"]["bias_displacement"]
         assert sum(row["episodes"] for row in bins.values()) > 0
         assert train(config(head="cosine"), images())["diagnostics"] == {}
+
+
+def test_a_run_s_stream_has_the_tail_of_the_seed_asked_for():
+    labels = images().train.labels
+    for name in ("tiny", "cifar10"):  # any labels, and those of a data set that is known by name
+        run = config(dataset=name, imbalance=5, seed=2, imbalance_seed=8)
+        given = from_labels(labels, 2, imbalance=5, batch=8, tasks=5, imbalance_seed=8)
+        usual = make_stream(run.replace(imbalance_seed=None), labels)
+        assert make_stream(run, labels).ids.tolist() == given.ids.tolist() != usual.ids.tolist()
 
 
 @pytest.mark.parametrize(

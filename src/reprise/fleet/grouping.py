@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from reprise.learners import Learner, find_learner
 from reprise.runs.run import Run
 
-_FREE = {"seed", "imbalance", "storage", "retrieval", "buffer", "order", "disjoint", "blur"}
+_FREE = {"seed", "imbalance", "imbalance_seed", "storage", "retrieval", "buffer", "order", "disjoint", "blur"}
 """What runs on one lane may differ in: it is on their tapes, or in their initial weights."""
 
 

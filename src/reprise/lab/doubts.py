@@ -171,14 +171,19 @@ def _unlike(
     alike: dict[tuple[int, str], list[tuple[str, object]]] = {}
     for name, seed, record in runs:
         run = record["run"]
-        kept = run["memory"] if memory is None else [run["memory"].get(setting) for setting in memory]
-        settings = json.dumps([run.get("data"), run.get("stream"), kept], sort_keys=True)
+        kept = _given(run["memory"]) if memory is None else [run["memory"].get(setting) for setting in memory]
+        settings = json.dumps([_given(run.get("data")), _given(run.get("stream")), kept], sort_keys=True)
         alike.setdefault((seed, settings), []).append((name, fact(record)))
     return _grouped(
         ([name for name, _ in found], seed)
         for (seed, _), found in alike.items()
         if any(value != found[0][1] for _, value in found)
     )
+
+
+def _given(section: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The settings of a section that are set: a record may have been written before others existed."""
+    return {name: value for name, value in (section or {}).items() if value is not None}
 
 
 def _grouped(found: Iterable[tuple[Iterable[str], int]]) -> list[tuple[tuple[str, ...], list[int]]]:

@@ -146,7 +146,7 @@ class StudyPlan:
         for cell, arm, seed in records:
             first.setdefault((cell, arm), seed)
         for (cell, arm), seed in first.items():
-            if records[cell, arm, seed]["run"] != cells[cell].run(arm, seed).to_dict():
+            if not _is_of(records[cell, arm, seed], cells[cell].run(arm, seed)):
                 raise ValueError(self._changed(store, made, f"{arm} in {cell} had other settings"))
 
     def _changed(self, store: Store, made: CampaignFile, change: str) -> str:
@@ -158,6 +158,14 @@ class StudyPlan:
     def _again(self, store: Store) -> str:
         small = " --small" if self.small else ""
         return f"`reprise study run {self.source or self.study.name}{small} --out {store.folder}`"
+
+
+def _is_of(record: Record, run: Run) -> bool:
+    """Whether a record is of this run; one that was written before a setting existed had its default."""
+    try:
+        return Run.from_dict(record["run"]) == run
+    except (ValueError, TypeError):  # of settings that are no longer known
+        return False
 
 
 def _not_needed(key: Key) -> Sequence[str]:

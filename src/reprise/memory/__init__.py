@@ -16,9 +16,10 @@ from reprise.memory.schedule import (
     ReusedPass,
     WindowedPass,
 )
-from reprise.memory.storage import BalancedReservoir, ClassBalancedReservoir, Fifo, Reservoir
+from reprise.memory.storage import AlwaysBalanced, BalancedReservoir, ClassBalancedReservoir, Fifo, Reservoir
 
 __all__ = [
+    "AlwaysBalanced",
     "BalancedReservoir",
     "ClassBalancedReservoir",
     "Deadline",

@@ -130,9 +130,9 @@ class Run:
         assert self.network is not None
         if self.descent.optimizer == "adam" and self.descent.momentum:
             raise ValueError(f"momentum is for sgd; adam has its own, got momentum={self.descent.momentum}")
-        from reprise.nets.build import from_timm
+        from reprise.nets.build import takes_width
 
-        if from_timm(self.network.name) and self.network.width != 64:
+        if self.network.width != 64 and not takes_width(self.network.name):
             raise ValueError(
                 f"width is for 'resnet18'; the backbone {self.network.name!r} has its own, got {self.network.width}"
             )
@@ -243,7 +243,14 @@ class Run:
         assert isinstance(stream, StreamSettings)
         assert data is not None
         return StreamOptions(
-            stream.imbalance, stream.batch, stream.tasks, stream.order, data.validation, stream.disjoint, stream.blur
+            stream.imbalance,
+            stream.batch,
+            stream.tasks,
+            stream.order,
+            data.validation,
+            stream.disjoint,
+            stream.blur,
+            stream.imbalance_seed,
         )
 
     def make_memory(self) -> Memory:
@@ -305,8 +312,11 @@ class Run:
         return cls(**given)
 
     def identity(self, data: Mapping[str, str]) -> str:
-        """The hash of all that decides the result: this description, and the fingerprints of the data."""
-        return digest([self.to_dict(), dict(data)])[:24]
+        """The hash of all that decides the result: this description, and the fingerprints of the data.
+
+        A setting that is unset is no part of it: so a version that adds one knows the runs that were made before.
+        """
+        return digest([_without_unset(self.to_dict()), dict(data)])[:24]
 
     def flat(self) -> dict[str, Any]:
         """All settings side by side, each under its name on the command line."""
@@ -345,6 +355,11 @@ def _one_spelling(text: str, read: Callable[[str], object]) -> str:
         return spelt if read(spelt) == policy else text
     except ValueError:
         return text
+
+
+def _without_unset(description: Mapping[str, Any]) -> dict[str, Any]:
+    found = {name: _without_unset(value) if isinstance(value, dict) else value for name, value in description.items()}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def _usual_augment(data: DataSettings) -> str:

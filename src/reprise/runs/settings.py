@@ -148,6 +148,9 @@ class StreamSettings(Section):
     imbalance: float = real(
         1.0, "How long the tail is: the largest class of a task over the smallest; 1 is balanced.", "FACTOR"
     )
+    imbalance_seed: int | None = whole(
+        None, "Which classes of a long tail are rare.", "SEED", least=0, unset="the run's seed"
+    )
     batch: int = whole(32, "Examples that come in a step.")
     tasks: int = whole(10, "Tasks that the classes are split into.")
     order: Order = choice("label", ORDERS, "Order in which classes come.")  # noqa: RUF009 - the choices are computed, not the default
@@ -167,7 +170,7 @@ class StillSettings(Section):
 class MemorySettings(Section):
     """Who is kept, and when classes return."""
 
-    storage: str = word("reservoir", "Who is kept: reservoir, brs, cbrs, fifo.", "SPEC")
+    storage: str = word("reservoir", "Who is kept: reservoir, brs, brs-always, cbrs, fifo.", "SPEC")
     retrieval: str = word(
         "rpr",
         "When classes return: uniform, iid, fixed, rpr, reused:K, hybrid:S, window:W, deadline:S, frozen-pass, "
@@ -240,10 +243,10 @@ class LearnerSettings(Section):
 class NetworkSettings(Section):
     """The network."""
 
-    name: str = word("resnet18", "Network: resnet18, or any that timm knows.", "NAME", "backbone")
+    name: str = word("resnet18", "Network: resnet18, efficientnet_lite0 to 2, or any of timm's.", "NAME", "backbone")
     width: int = whole(64, "Channels of resnet18's first layer; the others follow.", "W")
     head: str = choice("cosine", HEADS, "The network's last layer.")
-    pretrained: bool = flag("Begin with timm's published weights.")
+    pretrained: bool = flag("Begin with published weights.")
 
 
 @dataclass(frozen=True)

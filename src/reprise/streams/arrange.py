@@ -40,7 +40,8 @@ def arrange(name: str, labels: Ints, options: StreamOptions, seed: int) -> Label
         kept = ~_choose(Random(seed, "validation"), class_at, tenths, kept)
         sizes = sizes - tenths
     heldout = np.flatnonzero(~kept)
-    counts = kept_counts(sizes, tasks, options.imbalance, seed)
+    tail_seed = seed if options.imbalance_seed is None else options.imbalance_seed
+    counts = kept_counts(sizes, tasks, options.imbalance, tail_seed)
     if options.imbalance > 1:
         kept = _choose(Random(seed, "imbalance examples"), class_at, counts, kept)
 

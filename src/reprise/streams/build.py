@@ -22,6 +22,7 @@ def label_stream(
     validation: bool = False,
     disjoint: float = 1.0,
     blur: float = 0.0,
+    imbalance_seed: int | None = None,
     labels: ArrayLike | None = None,
 ) -> LabelStream:
     """The stream called `name`: a data set, then `-balanced` or `-lt` and an imbalance factor.
@@ -35,7 +36,7 @@ def label_stream(
     <LabelStream 'cifar100-lt10', seed=0: 100 classes, 10 tasks, 20,440 examples, 640 steps>
     """
     dataset, imbalance = parse_name(name)
-    options = StreamOptions(imbalance, batch, tasks, order, validation, disjoint, blur)
+    options = StreamOptions(imbalance, batch, tasks, order, validation, disjoint, blur, imbalance_seed)
     if labels is None:
         sizes = _sizes(name, dataset)
         known = np.repeat(np.arange(len(sizes), dtype=np.int64), sizes)
@@ -60,6 +61,7 @@ def from_labels(
     validation: bool = False,
     disjoint: float = 1.0,
     blur: float = 0.0,
+    imbalance_seed: int | None = None,
 ) -> LabelStream:
     """A stream over any array of labels; example ids are indices into it.
 
@@ -69,7 +71,7 @@ def from_labels(
     >>> from_labels([0, 1, 0, 1, 2, 2], tasks=3, batch=2)
     <LabelStream 'custom-balanced', seed=0, batch=2, tasks=3: 3 classes, 3 tasks, 6 examples, 3 steps>
     """
-    options = StreamOptions(imbalance, batch, tasks, order, validation, disjoint, blur)
+    options = StreamOptions(imbalance, batch, tasks, order, validation, disjoint, blur, imbalance_seed)
     return arrange(f"{name}-{tail_name(imbalance)}", _check_labels(labels), options, seed)
 
 

@@ -17,7 +17,8 @@ class StreamOptions:
     `imbalance` is the factor of the long tail within each task, 1 for none. `batch` examples arrive per step. `order`
     puts classes into tasks by label or by a seeded permutation. `validation` holds out a tenth of each class. A
     fraction `disjoint` of the classes stays whole in its task; every other class has a fraction `blur` of its examples
-    spread over the other tasks. So `disjoint=1` or `blur=0` means sharp boundaries.
+    spread over the other tasks. So `disjoint=1` or `blur=0` means sharp boundaries. `imbalance_seed` says which classes
+    of a long tail are rare, and nothing else; it is the stream's seed unless given.
     """
 
     imbalance: float = 1.0
@@ -27,6 +28,7 @@ class StreamOptions:
     validation: bool = False
     disjoint: float = 1.0
     blur: float = 0.0
+    imbalance_seed: int | None = None
 
     def __post_init__(self) -> None:
         as_float(self.imbalance, "imbalance", 1)
@@ -38,6 +40,13 @@ class StreamOptions:
             raise TypeError(f"validation must be True or False, got {self.validation!r}")
         as_float(self.disjoint, "disjoint", 0, 1)
         as_float(self.blur, "blur", 0, 1)
+        if self.imbalance_seed is not None:
+            as_int(self.imbalance_seed, "imbalance_seed", 0)
+            if self.imbalance == 1:
+                raise ValueError(
+                    f"imbalance_seed says which classes of a long tail are rare; a balanced stream has none, got "
+                    f"{self.imbalance_seed}"
+                )
         if self.blurry and self.tasks == 1:
             raise ValueError(f"blur={self.blur!r} needs other tasks to spread examples over, but tasks is 1")
 
