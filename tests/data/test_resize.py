@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,8 @@ from PIL import Image
 
 from reprise.cli import main
 from reprise.data import load
+from reprise.runs import Run
+from reprise.train import Images, train
 
 
 def test_cifar_is_resized_as_image_files_are(cifar100: Path, tmp_path: Path) -> None:
@@ -60,14 +63,26 @@ def test_glyphs_too(own_cache: Path, small: Callable[..., None]) -> None:
     assert len(list(own_cache.glob("glyphs-test-*.npy"))) == 2
 
 
-def test_a_run_on_resized_cifar(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(("size", "network"), [(16, "--width 8"), (96, "--backbone efficientnet_lite0")])
+def test_a_run_on_resized_cifar(size: int, network: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "cifar-10-batches-py"
     folder.mkdir()
     pixels = np.random.default_rng(0).integers(0, 256, (20, 3072), np.uint8)
     for name in (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch"):
         (folder / name).write_bytes(published({b"data": pixels, b"labels": list(range(10)) * 2}))
     (folder / "batches.meta").write_bytes(published({b"label_names": [b"class %d" % k for k in range(10)]}))
-    words = f"train --dataset cifar10 --data {tmp_path} --size 16 --width 8 --buffer 20 --tasks 2 --json -"
+    words = f"train --dataset cifar10 --data {tmp_path} --size {size} {network} --buffer 20 --tasks 2 --json -"
     assert main(words.split()) == 0
     (record,) = json.loads(capsys.readouterr().out)
-    assert record["run"]["data"]["size"] == 16
+    assert record["run"]["data"]["size"] == size
+
+
+def test_a_run_on_enlarged_glyphs(small: Callable[..., None]) -> None:
+    small("glyphs", train=200, test=100)
+    sizes: dict[str, Any] = {"size": 40, "batch": 16, "buffer": 20, "replay": 4, "tasks": 5}
+    run = Run.of(dataset="glyphs", backbone="efficientnet_lite0", **sizes)
+    images = Images.load(run)
+    assert images.train.images.shape == (200, 40, 40, 3)
+    record = train(run, images)
+    assert record["stream"]["steps"] == 15
+    assert 0 <= record["metrics"]["ema"]["final"] <= 1

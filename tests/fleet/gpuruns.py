@@ -16,7 +16,7 @@ from reprise.data import from_arrays
 from reprise.fleet.engine.flat_state import initial_row
 from reprise.fleet.lane_plan import LanePlan, make_lane_plan
 from reprise.nets import resnet
-from reprise.nets.build import fill
+from reprise.nets.initial import fill
 from reprise.runs.plan import Labels
 from reprise.train import Images, Run
 from reprise.train.pixels import Pixels

@@ -17,10 +17,11 @@ import sys
 import torch
 from reprise.nets import build
 
-net = build("resnet18", classes=10, width=int(sys.argv[1]))
+net = build(sys.argv[1], classes=10, width=int(sys.argv[2]))
+side = int(sys.argv[3])
 optimizer = torch.optim.SGD(net.parameters(), lr=0.03)
 for size in (32, 8, 1) * 2:
-    pixels = torch.rand(size, 16, 16, 3).permute(0, 3, 1, 2)  # channels last, as training has them
+    pixels = torch.rand(size, side, side, 3).permute(0, 3, 1, 2)  # channels last, as training has them
     net(pixels).square().sum().backward()
     optimizer.step()
 net.eval()(pixels)
@@ -28,15 +29,18 @@ print("trained")
 """
 
 
-@pytest.mark.parametrize("width", range(1, 10))
-def test_a_network_of_any_width_trains_without_avx512(width: int) -> None:
+NETWORKS = [*(("resnet18", width, 16) for width in range(1, 10)), ("efficientnet_lite0", 64, 48)]
+
+
+@pytest.mark.parametrize(("name", "width", "side"), NETWORKS)
+def test_a_network_of_any_width_trains_without_avx512(name: str, width: int, side: int) -> None:
     checked = {
         "ONEDNN_MAX_CPU_ISA": "AVX2",
         "LD_PRELOAD": "libc_malloc_debug.so.0",  # where there is none, the loader says so and goes on
         "MALLOC_CHECK_": "3",
     }
     ended = subprocess.run(
-        [sys.executable, "-c", TRAIN, str(width)],
+        [sys.executable, "-c", TRAIN, name, str(width), str(side)],
         env={**os.environ, **checked, "PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True,
         text=True,

@@ -17,7 +17,7 @@ from reprise import nets
 from reprise.core.rng import Random
 from reprise.data import from_arrays
 from reprise.learners import LEARNERS
-from reprise.nets.build import fill
+from reprise.nets.initial import fill
 from reprise.runs.augmentation import PAD
 from reprise.train import Images, Run, Training, steps
 

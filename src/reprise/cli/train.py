@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from reprise.execute import RunOutcome
     from reprise.execute.one import ImageSource
     from reprise.runs import Run, Store
+    from reprise.runs.settings import NetworkSettings
     from reprise.track import Tracking
 
 _MASK = (
@@ -184,8 +185,8 @@ class Train(TrainOptions):
                     as_int(value, option, 1)
             for run in {run.data: run for run in runs}.values():
                 check_data(run, self.data)
-        for backbone in {run.network.name for run in runs if run.network is not None}:
-            _need_timm(backbone)
+        for network in dict.fromkeys(run.network for run in runs if run.network is not None):
+            _check_packages(network)
         if self.json is not None and self.json != "-":
             check_output(self.json, "--json")
         if self.checkpoint_every and self.out is None:
@@ -240,7 +241,8 @@ class Train(TrainOptions):
         if records:
             console.print(results(records[0]) if len(records) == 1 else several(records))
         record = None if self.out is None or not records else self.out / "records" / f"{records[0]['identity']}.json"
-        kept = ("Record", record) if len(records) == 1 else ("Store", self.out)
+        alone = len(records) == 1 and record is not None and record.is_file()  # and not one of many in a packed file
+        kept = ("Record", record) if alone else ("Store", self.out)
         log = None if self.track is None else self._tracking().folder
         if log is not None and len(records) == 1:
             log /= records[0]["identity"]
@@ -257,16 +259,12 @@ def _changed(run: Run, settings: dict[str, Any]) -> Run:
     return run.replace(**settings)
 
 
-def _need_timm(backbone: str) -> None:
-    from reprise.nets import from_timm
-    from reprise.nets.vit import import_timm
+def _check_packages(network: NetworkSettings) -> None:
+    from reprise.nets import lacking
 
-    if not from_timm(backbone):
-        return
-    try:
-        import_timm(backbone)
-    except ModuleNotFoundError as error:
-        raise WrongRequest(f"--backbone: {error}") from error
+    for option, pretrained in (("--backbone", False), ("--pretrained", network.pretrained)):
+        if why := lacking(network.name, pretrained):
+            raise WrongRequest(f"{option}: {why}")
 
 
 def as_json(record: Record) -> dict[str, Any]:

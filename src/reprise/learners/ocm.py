@@ -15,8 +15,7 @@ from reprise.learners.contrast import incoming_term, memory_term, previous_term,
 from reprise.learners.learner import Batch, Descent, Learner, LearnerContext, Output, Step
 from reprise.learners.losses import cross_entropy
 from reprise.learners.ocm_views import ROTATIONS, pseudo_labels, rotations, views
-from reprise.nets import Network
-from reprise.nets.build import fill
+from reprise.nets import Network, fill
 
 ModuleT = TypeVar("ModuleT", bound=nn.Module)
 

@@ -1,9 +1,11 @@
-"""Networks for small images and large: a ResNet-18 of any width, whatever timm knows, and two heads."""
+"""Networks for small images and large: ResNet-18 of any width, EfficientNet-lite, whatever timm knows; two heads."""
 
 from __future__ import annotations
 
-from reprise.nets.build import NETWORKS, Builder, build, fill, from_timm
+from reprise.nets.build import NETWORKS, Builder, build, from_timm, lacking, takes_width
+from reprise.nets.efficientnet import EfficientNetLite
 from reprise.nets.heads import HEADS, CosineHead, LinearHead, make_head
+from reprise.nets.initial import fill
 from reprise.nets.network import Network
 from reprise.nets.pretrained import Fit, load_checkpoint
 from reprise.nets.resnet import ResNet18
@@ -14,6 +16,7 @@ __all__ = [
     "NETWORKS",
     "Builder",
     "CosineHead",
+    "EfficientNetLite",
     "Fit",
     "LinearHead",
     "Network",
@@ -22,6 +25,8 @@ __all__ = [
     "build",
     "fill",
     "from_timm",
+    "lacking",
     "load_checkpoint",
     "make_head",
+    "takes_width",
 ]

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
+from importlib.util import find_spec
 from typing import Protocol
-
-import torch
-from torch import nn
 
 from reprise.core.registry import Registered, register
 from reprise.core.rng import Random
-from reprise.nets.heads import CosineHead
+from reprise.nets import efficientnet
+from reprise.nets.initial import filled
 from reprise.nets.network import Network
 from reprise.nets.resnet import ResNet18
-from reprise.nets.vit import TimmNetwork, seeded
+from reprise.nets.vit import TimmNetwork, seeded, without_timm
 
 
 class Builder(Protocol):
@@ -23,6 +22,9 @@ class Builder(Protocol):
     Initial weights must depend on the seed alone. While a builder works, torch's generator is seeded by it, and is put
     back afterwards, so that layers made the usual way are in order. `random` is a stream of the same seed, for weights
     that are to be the same on every machine and under every torch, too: `fill(net, random)` draws them.
+
+    A builder may have two attributes more. `takes_width = False`: any width but 64 is refused before it is called.
+    `lacking(pretrained)`: which package it needs and does not find, in words, or an empty string.
     """
 
     def __call__(self, classes: int, *, head: str, width: int, random: Random, pretrained: bool) -> Network: ...
@@ -43,26 +45,27 @@ def build(
 ) -> Network:
     """A network on the CPU whose initial weights are the same for every arm of one seed.
 
-    `backbone` is 'resnet18', a name that somebody has registered, or any name timm knows; `head` is 'cosine' or
-    'linear'; `width` is the ResNet's. Torch's global generator is neither read nor moved. A ResNet's weights are the
-    same on every machine and under every torch, and those below the head are the same whatever the head and the number
-    of classes.
+    `backbone` is 'resnet18', 'efficientnet_lite0' to 'efficientnet_lite2', a name that somebody has registered, or any
+    name timm knows; `head` is 'cosine' or 'linear'; `width` is the ResNet's. Torch's global generator is neither read
+    nor moved. The weights of our own networks are the same on every machine and under every torch, and those below the
+    head are the same whatever the head and the number of classes.
 
+    >>> import torch
     >>> net = build("resnet18", classes=100, width=8, seed=0)
     >>> net(torch.zeros(2, 3, 32, 32)).shape
     torch.Size([2, 100])
     """
+    if width != 64 and not takes_width(backbone):
+        raise ValueError(f"width is for 'resnet18'; the backbone {backbone!r} has its own, got width={width!r}")
     random = Random(seed, "initial weights")
     if not from_timm(backbone):
         make = NETWORKS[backbone]
-        # Ours draws nothing from torch's generator, which another thread may be using meanwhile.
-        with nullcontext() if make is _resnet18 else seeded(Random(seed, "torch's initial weights")):
+        # Ours draw nothing from torch's generator, which another thread may be using meanwhile.
+        with nullcontext() if make in _OURS else seeded(Random(seed, "torch's initial weights")):
             net = make(classes, head=head, width=width, random=random, pretrained=pretrained)
         if not isinstance(net, Network):
             raise TypeError(f"the builder of {backbone!r} must give a reprise.nets.Network, got {type(net).__name__}")
         return net
-    if width != 64:
-        raise ValueError(f"width is for 'resnet18'; the backbone {backbone!r} has its own, got width={width!r}")
     return TimmNetwork(backbone, classes, head, random=random, pretrained=pretrained)
 
 
@@ -71,25 +74,24 @@ def from_timm(backbone: str) -> bool:
     return backbone not in NETWORKS
 
 
+def takes_width(backbone: str) -> bool:
+    """Whether a network of this name is made in any width; timm's are not."""
+    return not from_timm(backbone) and getattr(NETWORKS[backbone], "takes_width", True)
+
+
+def lacking(backbone: str, pretrained: bool) -> str:
+    """Which package a network of this name needs and does not find here, in words; empty if there is none."""
+    if from_timm(backbone):
+        return "" if find_spec("timm") is not None else without_timm(backbone)
+    asked: Callable[[bool], str] | None = getattr(NETWORKS[backbone], "lacking", None)
+    return "" if asked is None else asked(pretrained)
+
+
 @register("network", "resnet18")
 def _resnet18(classes: int, *, head: str, width: int, random: Random, pretrained: bool) -> ResNet18:
     if pretrained:
         raise ValueError("no weights are published for this 'resnet18': give your own to reprise.nets.load_checkpoint")
-    with torch.device("meta"):  # without memory, so that torch draws no weights of its own
-        net = ResNet18(classes, head, width)
-    net.to_empty(device="cpu")
-    fill(net, random)
-    return net
+    return filled(lambda: ResNet18(classes, head, width), random)
 
 
-@torch.no_grad()
-def fill(net: nn.Module, random: Random) -> None:
-    """Give convolutions, heads and BatchNorm torch's default law: uniform on ±1/√(inputs of one output); 1 and 0."""
-    for module in net.modules():
-        if isinstance(module, nn.BatchNorm2d):
-            module.reset_parameters()
-        elif isinstance(module, (nn.Conv2d, nn.Linear, CosineHead)):
-            limit = module.weight[0].numel() ** -0.5
-            for parameter in module.parameters():
-                drawn = (2 * random.fractions(parameter.numel()) - 1) * limit
-                parameter.copy_(torch.from_numpy(drawn).view(parameter.shape))
+_OURS: tuple[Builder, ...] = (_resnet18, *efficientnet.BUILDERS)

@@ -23,12 +23,14 @@ def import_timm(name: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name != "timm":
             raise
-        raise ModuleNotFoundError(
-            not_installed(f"the backbone {name!r} comes from timm", "vit")
-            + " (a backbone that needs no timm is 'resnet18')",
-            name="timm",
-        ) from None
+        raise ModuleNotFoundError(without_timm(name), name="timm") from None
     return timm
+
+
+def without_timm(name: str) -> str:
+    """The sentence for a backbone of timm's where timm is missing."""
+    said = not_installed(f"the backbone {name!r} comes from timm", "vit")
+    return f"{said} (a backbone that needs no timm is 'resnet18')"
 
 
 @contextmanager
