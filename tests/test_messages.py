@@ -206,13 +206,10 @@ def test_something_that_is_no_device() -> None:
         (STREAM, "rpr", "got LabelStream, then str"),
         (STREAM, 8, "got LabelStream, then int"),
         (STREAM, ReplayBuffer(8), "got LabelStream, then ReplayBuffer"),
-        (Memory(8), Memory(8), "got Memory; reprise.streams.from_labels makes one"),
-        (
-            np.arange(9),
-            Memory(8),
-            "batches of example ids and has their labels, got ndarray; reprise.streams.from_labels",
-        ),
-        ([[0, 1]], Memory(8), "got list; reprise.streams.from_labels"),
+        (Memory(8), Memory(8), "got Memory; reprise.streams.in_order and from_labels make one"),
+        (9, Memory(8), "batches of example ids and has their labels, got int; reprise.streams.in_order"),
+        ([[0, 1]], Memory(8), "labels must be hashable, got a list; reprise.streams.from_batches"),
+        (plan(STREAM, Memory(8)), Memory(8), "this is a tape: it has been planned already"),
     ],
 )
 def test_a_plan_of_something_else(stream: Any, memory: Any, words: str) -> None:

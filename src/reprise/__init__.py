@@ -16,32 +16,42 @@ from reprise import audit, streams
 from reprise.core.extras import not_installed
 from reprise.memory import Draw, Memory
 from reprise.tape import Tape, plan
+from reprise.tape_step import TapeStep
 
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from reprise.buffer import ReplayBuffer as ReplayBuffer
+    from reprise.loader import TapeBatch as TapeBatch
+    from reprise.loader import TapeBatchSampler as TapeBatchSampler
+    from reprise.loader import TapeDataset as TapeDataset
+    from reprise.loader import split_batch as split_batch
 
-# ReplayBuffer is not among them, so that `from reprise import *` works where torch is not installed.
-__all__ = ["Draw", "Memory", "Tape", "__version__", "audit", "plan", "streams"]
+# What needs torch is not among them, so that `from reprise import *` works where torch is not installed.
+__all__ = ["Draw", "Memory", "Tape", "TapeStep", "__version__", "audit", "plan", "streams"]
 
 
-_ROOMS = ("checks", "data", "learners", "nets", "train")  # imported on first use: most of them need torch or Pillow
+_ROOMS = ("checks", "data", "learners", "loader", "nets", "train")  # imported on first use: most need torch or Pillow
+_LAZY = {
+    "ReplayBuffer": "buffer",
+    "TapeBatch": "loader",
+    "TapeBatchSampler": "loader",
+    "TapeDataset": "loader",
+    "split_batch": "loader",
+}  # each with its room
 
 
 def __getattr__(name: str) -> Any:
-    """Find what is not imported with the package: `ReplayBuffer`, and rooms such as `reprise.train`."""
+    """Find what is not imported with the package: `ReplayBuffer`, `TapeDataset`, and rooms such as `reprise.train`."""
     if name in _ROOMS:
         return _needing_torch(lambda: importlib.import_module(f"reprise.{name}"), f"reprise.{name}")
-    if name != "ReplayBuffer":
+    if name not in _LAZY:
         raise AttributeError(f"module 'reprise' has no attribute {name!r}")
 
     def find() -> Any:
-        from reprise.buffer import ReplayBuffer
+        return getattr(importlib.import_module(f"reprise.{_LAZY[name]}"), name)
 
-        return ReplayBuffer
-
-    globals()[name] = found = _needing_torch(find, "reprise.ReplayBuffer")
+    globals()[name] = found = _needing_torch(find, f"reprise.{name}")
     return found
 
 
@@ -55,4 +65,4 @@ def _needing_torch(find: Callable[[], Any], name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), "ReplayBuffer", *_ROOMS})
+    return sorted({*globals(), *_LAZY, *_ROOMS})

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any, Protocol, SupportsIndex, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 from reprise.core.arguments import as_int, as_ints
 from reprise.core.files import write_atomic
 from reprise.memory import Memory
+from reprise.streams import in_order
+from reprise.tape_step import TapeStep, TapeSteps, front
 
 Ids = NDArray[np.int64]
 _ARRAYS = ("incoming", "replay", "slots", "written", "labels", "boundaries", "initial")
@@ -36,7 +38,8 @@ class Stream(Protocol):
 class Tape:
     """Per step the incoming examples, the replayed examples, and the slots written; T steps.
 
-    Within a step the draws come first, then the incoming examples are written in order.
+    Within a step the draws come first, then the incoming examples are written in order. The arrays are padded;
+    `tape[t]`, slices and `for step in tape` give steps without padding.
     """
 
     incoming: Ids  # T×A example ids, −1 padding
@@ -85,6 +88,31 @@ class Tape:
 
     def __len__(self) -> int:
         return len(self.incoming)
+
+    @overload
+    def __getitem__(self, place: SupportsIndex) -> TapeStep: ...
+    @overload
+    def __getitem__(self, place: slice) -> TapeSteps: ...
+    def __getitem__(self, place: SupportsIndex | slice) -> TapeStep | TapeSteps:
+        return TapeSteps(self._step, range(len(self)))[place]
+
+    def __iter__(self) -> Iterator[TapeStep]:
+        return map(self._step, range(len(self)))
+
+    def _step(self, number: int) -> TapeStep:
+        incoming, replay, slots = self.incoming[number], self.replay[number], self.slots[number]
+        arrived, drawn = front(incoming), [front(row) for row in replay]
+        ids = incoming[arrived]
+        replayed = tuple(row[places] for row, places in zip(replay, drawn, strict=True))
+        return TapeStep(
+            number=number,
+            incoming=ids,
+            replay=replayed,
+            slots=tuple(row[places] for row, places in zip(slots, drawn, strict=True)),
+            written=self.written[number][arrived],
+            labels=self.labels[ids],
+            replay_labels=tuple(self.labels[row] for row in replayed),
+        )
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Tape) and self.hash == other.hash
@@ -178,14 +206,23 @@ class Tape:
 
 
 def plan(
-    stream: Stream,
+    stream: Stream | Iterable[Hashable] | ArrayLike,
     memory: Memory,
     replay: int = 8,
     *,
+    batch: int | None = None,
+    boundaries: ArrayLike | None = None,
     initial: ArrayLike | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Tape:
     """Run the memory over a whole stream of labels and record what it does. The memory is advanced.
+
+    In place of a stream there may be labels, one per example in order of arrival: whole numbers, strings, anything
+    that can be a key of a dict. Then an example's id is its place, and `batch`, 32 unless given, and `boundaries` are
+    those of `reprise.streams.in_order`.
+
+    >>> plan(["cat", "cat", "dog", "cat"], Memory(2, seed=0), replay=1, batch=2)[1].incoming.tolist()
+    [2, 3]
 
     The memory may hold examples already. Their ids are `initial`, one per filled slot, if they are of this
     stream's data set; otherwise they get ids of their own, after the stream's. `progress` is called with the
@@ -195,16 +232,17 @@ def plan(
         raise TypeError(
             f"plan takes a stream, then a memory; got {type(stream).__name__}, then {type(memory).__name__}"
         )
-    if not hasattr(stream, "labels") or not hasattr(stream, "__iter__"):
-        raise TypeError(
-            f"a stream iterates over batches of example ids and has their labels, got {type(stream).__name__}; "
-            "reprise.streams.from_labels makes one of labels"
+    source = _as_stream(stream, batch, boundaries)
+    if len(memory) and initial is None and getattr(source, "renumbered", False):
+        raise ValueError(
+            f"this memory holds classes {memory.classes.tolist()[:5]} by number, and the stream's labels were numbered "
+            "anew; reprise.streams.in_order(labels, classes=…) is told which number stands for which label"
         )
     size = as_int(replay, "the replay size", 0)
     if memory.scored is not None:
         raise ValueError(f"{memory.scored!r} chooses by a score of the model, so it cannot be planned ahead")
-    labels = as_ints(stream.labels, "a stream's labels", 0, 2**63)
-    batches = [as_ints(batch, f"batch {step} of a stream", 0, len(labels)) for step, batch in enumerate(stream)]
+    labels = as_ints(source.labels, "a stream's labels", 0, 2**63)
+    batches = [as_ints(row, f"batch {step} of a stream", 0, len(labels)) for step, row in enumerate(source)]
     held = _held(memory, labels, initial)
     known = np.concatenate([labels, memory.labels]) if initial is None else labels.copy()
     ids = np.full(memory.capacity, -1, np.int64)
@@ -213,14 +251,14 @@ def plan(
     drawn: list[Ids] = []
     replayed: list[Ids] = []
     channels = range(memory.draws)
-    for step, batch in enumerate(batches):
+    for step, arrived in enumerate(batches):
         for channel in channels:
             slots = memory.draw(size, channel=channel).slots
             drawn.append(slots)
             replayed.append(ids[slots])
-        slots = memory.store(labels[batch])
+        slots = memory.store(labels[arrived])
         kept = slots >= 0
-        ids[slots[kept]] = batch[kept]
+        ids[slots[kept]] = arrived[kept]
         written.append(slots)
         if progress is not None:
             progress(step + 1)
@@ -232,15 +270,33 @@ def plan(
         slots=_padded(drawn, size).reshape(steps, memory.draws, size),
         written=_padded(written, width),
         labels=known,
-        boundaries=np.array(getattr(stream, "boundaries", [steps]), np.int64),
+        boundaries=np.array(getattr(source, "boundaries", [steps]), np.int64),
         initial=held,
-        stream=str(getattr(stream, "title", getattr(stream, "name", "custom"))),
+        stream=str(getattr(source, "title", getattr(source, "name", "custom"))),
         storage=memory.storage_spec,
         retrieval=memory.retrieval_spec,
         capacity=memory.capacity,
         replay_size=size,
         seed=memory.seed,
     )
+
+
+def _as_stream(given: Any, batch: int | None, boundaries: ArrayLike | None) -> Stream:
+    """The stream that was given, or the one of the labels that were."""
+    if isinstance(given, Tape):
+        raise TypeError("plan takes a stream, and this is a tape: it has been planned already")
+    iterable = hasattr(given, "__iter__") or hasattr(given, "__getitem__")
+    if hasattr(given, "labels") or not iterable:
+        if not hasattr(given, "labels") or not hasattr(given, "__iter__"):
+            raise TypeError(
+                f"a stream iterates over batches of example ids and has their labels, got {type(given).__name__}; "
+                "reprise.streams.in_order and from_labels make one of labels"
+            )
+        if batch is not None or boundaries is not None:
+            raise TypeError("batch and boundaries cut plain labels into steps; a stream has its steps already")
+        stream: Stream = given
+        return stream
+    return in_order(given, 32 if batch is None else batch, boundaries)
 
 
 def _held(memory: Memory, labels: Ids, initial: ArrayLike | None) -> Ids:

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
+from torch.utils.data import get_worker_info
 
 from reprise.audit import Audit, measure
 from reprise.buffer.columns import Replay, as_device, as_labels, as_slots, as_tensor, kind, names
@@ -48,6 +49,9 @@ class ReplayBuffer:
     `draws` is the number of draws a step takes, each with a schedule of its own. `record=False` keeps no tape:
     for a stream without end, since a tape grows by 16 bytes for each example that arrives and 8 for each that returns.
 
+    In a worker process of a DataLoader there is a copy, which nothing that the loop stores ever reaches. A worker that
+    draws from it twice without storing in between is stopped, unless `worker_draws=True`.
+
     A buffer, and a module that holds one, may be copied and pickled. The copy has its own room on the same device and
     goes on as this buffer would have.
     """
@@ -62,10 +66,13 @@ class ReplayBuffer:
         draws: int = 1,
         *,
         record: bool = True,
+        worker_draws: bool = False,
     ) -> None:
         self.memory = Memory(capacity, storage, retrieval, seed, draws)
         self.device = as_device(device)
         self._record = Record(self.memory.draws) if record else None
+        self.worker_draws = worker_draws
+        self._alone: set[int] = set()  # channels that a DataLoader's worker has drawn since it stored last
         self._columns: dict[str, Tensor] = {}
         self._last = np.zeros(self.memory.capacity + 1, np.int64)  # the last place stands for slot −1
 
@@ -75,7 +82,16 @@ class ReplayBuffer:
         `score` is for retrieval that asks for it (`mir:N`): it is given candidate slots, looks at them by
         `buffer.at(slots)`, and returns one number for each.
         """
+        worker = get_worker_info()
+        if worker is not None and channel in self._alone and not self.worker_draws:
+            raise RuntimeError(
+                f"worker {worker.id} of a DataLoader draws from a copy of this buffer, as it was when the worker "
+                "started: nothing that the loop stores reaches it, and the loader runs ahead of the loop. Draw in the "
+                "loop, or plan a tape and load it by reprise.TapeDataset; worker_draws=True allows it"
+            )
         slots = self.memory.draw(n, channel=channel, score=None if score is None else _on_host(score)).slots
+        if worker is not None:
+            self._alone.add(channel)
         if self._record is not None:
             self._record.draw(channel, int(n), slots)
         return self._read(torch.from_numpy(slots))
@@ -107,6 +123,7 @@ class ReplayBuffer:
         slots = self.memory.store(labels, score=None if score is None else _on_host(score))
         labels = labels.astype(np.int64)
         self._columns = room
+        self._alone.clear()
         if self._record is not None:
             self._record.store(labels, slots)
         self._write(slots, given, labels)
@@ -206,10 +223,12 @@ class ReplayBuffer:
 
     def __getstate__(self) -> dict[str, Any]:
         columns = {name: as_bytes(table[: len(self)]) for name, table in self._columns.items()}
-        return {"memory": self.memory, "device": str(self.device), "record": self._record, "columns": columns}
+        kept = {"memory": self.memory, "device": str(self.device), "record": self._record, "columns": columns}
+        return {**kept, "worker_draws": self.worker_draws}
 
     def __setstate__(self, saved: dict[str, Any]) -> None:
         self.memory, self.device, self._record = saved["memory"], as_device(saved["device"]), saved["record"]
+        self.worker_draws, self._alone = saved.get("worker_draws", False), set()
         self._last = np.zeros(self.memory.capacity + 1, np.int64)
         self._columns = {}
         for name, content in saved["columns"].items():

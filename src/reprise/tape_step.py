@@ -1,0 +1,131 @@
+"""Single steps of a tape, without padding."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from typing import Any, SupportsIndex, TypeVar, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ids = NDArray[np.int64]
+One = TypeVar("One")
+
+
+@dataclass(frozen=True, eq=False)
+class TapeStep:
+    """One step of a tape without padding; arrays are read-only, and views of the tape's where they can be.
+
+    `replay`, `slots` and `replay_labels` have one array per draw, empty where a draw brought nothing.
+    """
+
+    number: int
+    incoming: Ids  # example ids that arrive, in order
+    replay: tuple[Ids, ...]  # example ids that are replayed
+    slots: tuple[Ids, ...]  # slots they came from
+    written: Ids  # slot each incoming example was written to, −1 not kept
+    labels: Ids  # of the incoming examples
+    replay_labels: tuple[Ids, ...]  # of the replayed examples
+
+    def __post_init__(self) -> None:
+        for array in (self.incoming, self.written, self.labels, *self.replay, *self.slots, *self.replay_labels):
+            array.setflags(write=False)
+
+    @property
+    def replayed(self) -> Ids:
+        """The example ids of the one draw, where a step has one."""
+        return only(self.replay)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """How many examples arrive, then how many each draw brings."""
+        return len(self.incoming), *map(len, self.replay)
+
+    @property
+    def ids(self) -> Ids:
+        """All example ids of the step in one row: those that arrive, then each draw's."""
+        return np.concatenate([self.incoming, *self.replay])
+
+    def part(self, rank: int, world_size: int) -> TapeStep:
+        """What one of several processes takes: every `world_size`-th example of the arrivals and of each draw."""
+        if world_size == 1:
+            return self
+        mine = slice(rank, None, world_size)
+        return TapeStep(
+            number=self.number,
+            incoming=self.incoming[mine],
+            replay=tuple(row[mine] for row in self.replay),
+            slots=tuple(row[mine] for row in self.slots),
+            written=self.written[mine],
+            labels=self.labels[mine],
+            replay_labels=tuple(row[mine] for row in self.replay_labels),
+        )
+
+    def _content(self) -> tuple[int, tuple[int, ...], bytes]:
+        rows = (self.incoming, self.written, self.labels, *self.replay, *self.slots, *self.replay_labels)
+        return self.number, self.sizes, np.concatenate(rows).astype("<i8", copy=False).tobytes()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TapeStep) and self._content() == other._content()
+
+    def __hash__(self) -> int:
+        return hash(self._content())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, self._content()  # one piece, as workers of a DataLoader send many of them
+
+
+def _restored(number: int, sizes: tuple[int, ...], content: bytes) -> TapeStep:
+    came, *drawn = sizes
+    rows = np.frombuffer(content, "<i8").astype(np.int64, copy=False)
+    ends = accumulate([0, came, came, came, *drawn * 3])
+    parts = (rows[start:stop] for start, stop in pairwise(ends))
+    incoming, written, labels = (next(parts) for _ in range(3))
+    replay, slots, replay_labels = (tuple(next(parts) for _ in drawn) for _ in range(3))
+    return TapeStep(number, incoming, replay, slots, written, labels, replay_labels)
+
+
+class TapeSteps(Sequence[TapeStep]):
+    """Some steps of a tape in some order, made as they are asked for: what a slice of a tape is."""
+
+    def __init__(self, step: Callable[[int], TapeStep], numbers: range) -> None:
+        self.numbers = numbers
+        self._step = step
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    @overload
+    def __getitem__(self, place: SupportsIndex) -> TapeStep: ...
+    @overload
+    def __getitem__(self, place: slice) -> TapeSteps: ...
+    def __getitem__(self, place: SupportsIndex | slice) -> TapeStep | TapeSteps:
+        if isinstance(place, slice):
+            return TapeSteps(self._step, self.numbers[place])
+        try:
+            number = self.numbers[operator.index(place)]
+        except TypeError:
+            raise TypeError(f"steps are numbered, got {place!r}") from None
+        except IndexError:
+            raise IndexError(f"there are {len(self)} steps, numbered from 0, got {place}") from None
+        return self._step(number)
+
+    def __repr__(self) -> str:
+        return f"TapeSteps({self.numbers!r})"
+
+
+def front(row: Ids) -> slice | NDArray[np.bool_]:
+    """Where a padded row holds something: its beginning, as a slice, so that a view of it can be had."""
+    held = row >= 0
+    count = int(np.count_nonzero(held))
+    return slice(count) if held[:count].all() else held
+
+
+def only(draws: Sequence[One]) -> One:
+    """What the one draw of a step brought."""
+    if len(draws) != 1:
+        raise ValueError(f"this step has {len(draws)} draws: `replay` has one entry for each")
+    return draws[0]
