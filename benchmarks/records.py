@@ -2,9 +2,10 @@
 
     python benchmarks/records.py [--records N] [--check]
 
-One run of 100 classes is trained, for seconds, and its record is copied under other seeds. Ours reads and checks every
-file. The floor parses bytes that are in memory already, and keeps what it parsed. The two are timed in turn, in
-processor time of one thread, with garbage collection held back.
+One run of 100 classes is trained, for seconds, and its record is copied under other seeds, with its figures in another
+order. Ours reads and checks every file, or the rows of the packed file. The floor parses bytes that are in memory
+already, and keeps what it parsed. They are timed in turn, in processor time of one thread, with garbage collection held
+back.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import argparse
 import copy
 import gc
 import json
+import random
 import sys
 import tempfile
 import time
@@ -24,6 +26,7 @@ from _rows import Row, compared, environment
 from reprise.core.files import Record, digest
 from reprise.core.record_file import seal, text_of
 from reprise.lab import run_all
+from reprise.lab.packing import pack_store
 from reprise.runs import Run, Store
 from reprise.runs.record import BULKY
 
@@ -45,6 +48,9 @@ def fill(folder: Path, count: int) -> None:
     (folder / "records").mkdir(parents=True)
     for seed in range(count):
         record["run"]["seed"] = seed
+        draw = random.Random(seed)
+        for row in (*record["evaluations"]["accuracies"]["ema"], *record["curves"].values()):
+            draw.shuffle(row)
         record["identity"] = digest([record["run"], record["data"]])[:24]
         Store(folder).record_file(record["identity"]).write_bytes(text_of(seal(record)))
 
@@ -59,21 +65,28 @@ def seconds(work: Callable[[], list[Record]]) -> float:
     return taken
 
 
-def rows(folder: Path) -> list[Row]:
-    """Reading everything, and everything but the bulky parts."""
+def rows(folder: Path, packed: Path) -> list[Row]:
+    """Reading everything, and everything but the bulky parts, from files and from a packed file."""
     store = Store(folder)
     raw = [path.read_bytes() for path in folder.glob("records/*.json")]
-    measured: dict[str, list[float]] = {"floor": [], "all": [], "figures": []}
+    measured: dict[str, list[float]] = {"floor": [], "all": [], "figures": [], "packed": [], "packed figures": []}
     gc.disable()
     for _ in range(ROUNDS):
         measured["floor"].append(seconds(lambda: [json.loads(text) for text in raw]))
         measured["all"].append(seconds(store.all_records))
         measured["figures"].append(seconds(lambda: store.all_records(without=BULKY)))
+        measured["packed"].append(seconds(lambda: Store(packed).all_records()))
+        measured["packed figures"].append(seconds(lambda: Store(packed).all_records(without=BULKY)))
     gc.enable()
     facts = {"unit": "s", "steps": len(raw), "limit": LIMIT}
     return [
         compared("records", what, measured[key], measured["floor"], **facts)
-        for key, what in (("all", "read and checked"), ("figures", f"the same without {', '.join(BULKY)}"))
+        for key, what in (
+            ("all", "read and checked"),
+            ("figures", f"the same without {', '.join(BULKY)}"),
+            ("packed", "read and checked from a packed file"),
+            ("packed figures", f"the same without {', '.join(BULKY)}"),
+        )
     ]
 
 
@@ -83,10 +96,15 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="exit with status 1 if the limit is broken")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        fill(Path(folder), arguments.records)
-        size = sum(path.stat().st_size for path in Path(folder).glob("records/*"))
-        found = rows(Path(folder))
+        store, packed = Store(Path(folder) / "store"), Store(Path(folder) / "packed")
+        fill(store.folder, arguments.records)
+        size = sum(path.stat().st_size for path in store.folder.glob("records/*"))
+        began = time.process_time()
+        (file,) = pack_store(store, packed, campaigns=[])
+        packing = time.process_time() - began
+        found = rows(store.folder, packed.folder)
     print(f"{arguments.records:,} records of {size / arguments.records / 1000:.0f} KB each")
+    print(f"packed in {packing:.1f} s: {size / 1e6:.1f} MB become {len(file.content) / 1e6:.1f} MB")
     for row in found:
         print(f"{row.what}: {row.value:.2f} s, floor {row.floor:.2f} s, ratio {row.ratio:.2f}, limit {row.limit:g}")
     facts = environment()

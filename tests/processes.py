@@ -116,3 +116,26 @@ def make_pool(number: int) -> Callable[[Any, Any], Any]:
             return [result[0] for _, result in pool.results(items)]
 
     return task
+
+
+FATAL = """
+import multiprocessing, os, signal
+
+from reprise.core.registry import register
+from reprise.memory.retrieval.uniform import Uniform
+
+
+@register("retrieval", "fatal")
+class Fatal(Uniform):
+    def start(self, source, index):
+        if multiprocessing.parent_process() is not None:
+            os.kill(os.getpid(), signal.SIGKILL)
+        super().start(source, index)
+
+
+@register("retrieval", "broken")
+class Broken(Uniform):
+    def draw(self, n, index, score):
+        return [1 // 0]
+"""
+"""A module of policies: one that ends a worker of somebody's, and one that raises what nobody expects."""

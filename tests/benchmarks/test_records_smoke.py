@@ -18,4 +18,4 @@ def test_the_benchmark_of_records_runs() -> None:
     done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=300)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("20 records of ")
-    assert done.stdout.count("ratio") == 2
+    assert done.stdout.count("ratio") == 4

@@ -24,7 +24,7 @@ STILL = "audit --classes 4 --steps 9"
 WRONG = {
     "": "a command is missing: reprise is followed by audit, train, config, study, runs, demo",
     "adit": "unknown command 'adit': did you mean 'audit'?",
-    "study": "a command is missing: reprise study is followed by list, show, plan, run, status, report, index",
+    "study": "reprise study is followed by list, show, plan, run, status, report, pack, verify, index",
     "study lst": "unknown command 'lst': did you mean 'list'?",
     "study show": "reprise study show needs NAME|FILE.py; see reprise study show --help",
     "--nonsense": "nonsense",

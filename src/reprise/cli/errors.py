@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from reprise.core.extras import NotInstalled
+
 
 class WrongRequest(Exception):
     """What was asked cannot be done; nothing was begun. Exit status 2."""
@@ -29,10 +31,10 @@ def request() -> Iterator[None]:
 
 @contextmanager
 def work() -> Iterator[None]:
-    """Within it, whatever goes wrong is a failed run."""
+    """Within it, whatever goes wrong is a failed run, but for a package that is missing."""
     try:
         yield
-    except RunFailed:
+    except (RunFailed, NotInstalled):
         raise
     except MemoryError as error:
         raise RunFailed("a run failed: this machine's memory does not suffice; try a smaller buffer") from error

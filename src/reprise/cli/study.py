@@ -94,7 +94,7 @@ class StudyRun:
     """
 
     name: Name
-    """The study's name, `all` for every one of them, or the file that declares one of your own."""
+    """The study's name, or the file that declares one of your own; several with commas; `all` for all listed ones."""
     out: Folder
     """The store: folder for the records, which studies share."""
     small: Flag = False
@@ -144,10 +144,9 @@ class StudyRun:
         except StudyFailed as error:
             raise StudyFailed(f"{error}; `reprise study report {self.name} --partial` reports them") from error
         console.print(Text(f"Records: {store.folder / 'records'}", style="dim"), soft_wrap=True)
-        small = " --small" if self.small else ""
+        pages, small = "A page of it" if len(plans) == 1 else "Pages of them", " --small" if self.small else ""
         console.print(
-            Text(f"A page of it: reprise study report {self.name}{small} --out {self.out}", style="dim"),
-            soft_wrap=True,
+            Text(f"{pages}: reprise study report {self.name}{small} --out {self.out}", style="dim"), soft_wrap=True
         )
         _write_json(self.json, found)
         if executed.failed:

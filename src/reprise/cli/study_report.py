@@ -20,6 +20,7 @@ from reprise.core.extras import not_installed
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from reprise.lab.outcome import StudyOutcome
     from reprise.lab.study_plan import StudyPlan
     from reprise.runs.store import Store
 
@@ -39,8 +40,8 @@ class StudyReport:
     Example: reprise study report dyngaps --out out
     """
 
-    name: Annotated[str, Positional, arg(metavar="NAME")]
-    """The study's name, a file of your own that declares one, or `all` for every campaign of the store."""
+    name: Annotated[str, Positional, arg(metavar="NAME,...|all|FILE.py")]
+    """The study's name, or a file of your own that declares one; several with commas; `all` for every campaign here."""
     out: Folder
     """The store that the study was run into."""
     small: Flag = False
@@ -70,19 +71,23 @@ class StudyReport:
             raise WrongRequest(f"there is no folder {str(self.out)!r}; --out is the store that the study was run into")
         if self.json is not None and self.json != "-":
             check_output(self.json, "--json")
-        if self.name == "all" and (self.html is not None or self.json is not None):
-            raise WrongRequest("--html and --json are for the report of one campaign, and not of all")
+        with request():
+            plans = self._plans(store)
+        several = self.name == "all" or len(plans) > 1
+        if several and (self.html is not None or self.json is not None):
+            raise WrongRequest("--html and --json are for the report of one campaign, and not of several")
         if self.html is not None:
             check_output(str(self.html), "--html")
         else:
             _make(report_folder(store))
         console = Console(stderr=self.json == "-")
-        failed = 0
-        for name, plan_of in self._plans(store).items():
+        failed = agreeing = judged = 0
+        for name, plan_of in plans.items():
             try:
-                self._report(plan_of(), store, formats, console)
+                found = self._report(plan_of(), store, formats, console)
+                agreeing, judged = agreeing + len(found.judged) - len(found.outside), judged + len(found.judged)
             except (ValueError, OSError) as error:
-                if self.name != "all":
+                if not several:
                     raise WrongRequest(str(error)) from error
                 failed += 1
                 print(f"No report of {name}: {error}", file=sys.stderr)
@@ -90,6 +95,8 @@ class StudyReport:
             index = report_folder(store) / "index.html"
             _write_index(store, index)
             console.print(Text(f"Wrote {index}"), soft_wrap=True)
+        if several and judged:
+            console.print(Text(f"In all, {agreeing:,} of {judged:,} figures agree with the paper's.", style="bold"))
         if failed:
             raise RunFailed(f"{failed} {'campaign has' if failed == 1 else 'campaigns have'} no report; see above")
         return 0
@@ -107,16 +114,18 @@ class StudyReport:
 
     def _plans(self, store: Store) -> dict[str, Callable[[], StudyPlan]]:
         """The campaigns by name, and what makes the plan of each: its file may be damaged, or its study gone."""
+        from reprise.cli.study_request import names_of
         from reprise.lab.campaign_file import campaign_files
 
         if self.name != "all":
-            return {self.name: partial(_plan, self.name, small=self.small)}
+            plans = {name: _plan(name, small=self.small) for name in names_of(self.name)}
+            return {name: partial(_itself, plan) for name, plan in plans.items()}
         paths = campaign_files(store)
         if not paths:
             raise WrongRequest(f"{str(store.folder)!r} holds no campaign; `reprise study run` makes one")
         return {path.stem: partial(_plan_of_file, path) for path in paths}
 
-    def _report(self, plan: StudyPlan, store: Store, formats: list[str], console: Console) -> None:
+    def _report(self, plan: StudyPlan, store: Store, formats: list[str], console: Console) -> StudyOutcome:
         from rich.text import Text
 
         from reprise.report.campaign_report import load_report
@@ -140,6 +149,7 @@ class StudyReport:
             console.print(Text(f"{report.total - report.done} of {report.total} runs are missing."), soft_wrap=True)
         for path in paths.values():
             console.print(Text(f"Wrote {path}"), soft_wrap=True)
+        return report.outcome
 
 
 @dataclass(frozen=True)
@@ -170,6 +180,10 @@ class StudyIndex:
         _write_index(store, target)
         print(f"Wrote {target}")
         return 0
+
+
+def _itself(plan: StudyPlan) -> StudyPlan:
+    return plan
 
 
 def _plan(name: str, *, small: bool) -> StudyPlan:

@@ -17,7 +17,7 @@ from reprise.lab.study_plan import StudyPlan
 if TYPE_CHECKING:
     from reprise.runs import Run
 
-Name = Annotated[str, Positional, arg(metavar="NAME|all|FILE.py")]
+Name = Annotated[str, Positional, arg(metavar="NAME,...|all|FILE.py")]
 One = Annotated[str, Positional, arg(metavar="NAME|FILE.py")]
 Folder = Annotated[Path, arg(metavar="DIR")]
 Data = Annotated[Path | None, arg(metavar="DIR", constructor=Path, help_behavior_hint="")]
@@ -37,15 +37,39 @@ def plans_of(
     """The studies that were asked for; with `all`, those that can be made with what is at hand, and `warn` is told."""
     from reprise.studies import STUDIES, is_file, load_study
 
-    studies = list(STUDIES.values()) if name == "all" else [load_study(name)]
-    source = str(Path(name).resolve()) if is_file(name) else ""  # for a report that is asked for in another folder
-    plans = [StudyPlan.of(one, seeds=seeds, error_seeds=error_seeds, small=small, source=source) for one in studies]
+    plans = []
+    for one in STUDIES if name == "all" else names_of(name):
+        source = str(Path(one).resolve()) if is_file(one) else ""  # for a report that is asked for in another folder
+        plan = StudyPlan.of(load_study(one), seeds=seeds, error_seeds=error_seeds, small=small, source=source)
+        plans.append(plan)
     if name != "all":
+        _check_names(plans)
         return plans
     lacking = {plan.name: why for plan in plans if (why := _lacking(plan, data))}
     for study, why in lacking.items():
         warn(f"The study {study} is left out: {why}.")
     return [plan for plan in plans if plan.name not in lacking]
+
+
+def names_of(text: str) -> list[str]:
+    """The studies that a command names: one, or several separated by commas."""
+    if Path(text).is_file():  # whose name may have a comma in it
+        return [text]
+    names = [part.strip() for part in text.split(",")]
+    if not all(names):
+        raise ValueError(f"several studies are named with single commas between them, got {text!r}")
+    if "all" in names and len(names) > 1:
+        raise ValueError(f"`all` stands alone, got {text!r}")
+    return list(dict.fromkeys(names))
+
+
+def _check_names(plans: Sequence[StudyPlan]) -> None:
+    """Refuse two studies of one name: a store keeps one campaign under it."""
+    seen: set[str] = set()
+    for plan in plans:
+        if plan.name in seen:
+            raise ValueError(f"two of these studies are called {plan.study.name!r}: give one of them another name")
+        seen.add(plan.name)
 
 
 def _lacking(plan: StudyPlan, data: Path | None) -> str:
@@ -55,7 +79,7 @@ def _lacking(plan: StudyPlan, data: Path | None) -> str:
     if not plan.study.trains:
         return ""
     from reprise.data import find_dataset, present
-    from reprise.nets.build import from_timm
+    from reprise.nets.build import lacking
 
     for run in [cell.run(plan.study.arms[0], 0) for cell in plan.study.form_cells(small=plan.small)]:
         assert run.data is not None
@@ -66,8 +90,8 @@ def _lacking(plan: StudyPlan, data: Path | None) -> str:
             return str(error)
         if data is not None and not present(find_dataset(run.data.name), data):
             return f"the data set {run.data.name} is not in {data}"
-        if from_timm(run.network.name) and find_spec("timm") is None:
-            return not_installed(f"the network {run.network.name} needs timm", "vit")
+        if why := lacking(run.network.name, run.network.pretrained):
+            return why
     return ""
 
 

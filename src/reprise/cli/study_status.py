@@ -42,7 +42,7 @@ class StudyTry:
     """
 
     name: Name
-    """The study's name, all of them, or the file that declares one of your own."""
+    """The study's name, or the file that declares one of your own; several with commas; `all` for all listed ones."""
     out: Folder
     """The store: folder for the records, which studies share."""
     small: Flag = False
@@ -78,7 +78,7 @@ class StudyTry:
             identities = identify(runs, images)
         for error in [found for found in identities.values() if isinstance(found, Exception)][:1]:
             raise WrongRequest(str(error)) from error
-        ended = store.ended()
+        ended = store.ended(say)
         missing = [run for run in runs if identities[run] not in ended]
         table = table_of("study", runs="right", there="right", to_make="right", new="right")
         counted: set[Run] = set()
@@ -167,6 +167,7 @@ def _looker(store: Store, name: str | None) -> Callable[[], list[CampaignStatus]
 
     if name is None:
         paths = _readable(paths)
+    store.ended(say)  # what of it cannot be read is said before anything is shown
 
     def look() -> list[CampaignStatus]:
         files = [found for path in paths if (found := read_campaign(path)) is not None]

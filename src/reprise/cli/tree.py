@@ -38,6 +38,8 @@ COMMANDS: dict[tuple[str, ...], tuple[str, str, str]] = {
         "StudyReport",
         "Write a finished study as a page, tables and pictures.",
     ),
+    ("study", "pack"): ("study_pack", "StudyPack", "Pack the records of a store into small files, to be shipped."),
+    ("study", "verify"): ("study_pack", "StudyVerify", "Plan recorded replay sequences again and compare them."),
     ("study", "index"): ("study_report", "StudyIndex", "Write a page over all campaigns of a store."),
     ("runs", "list"): ("runs", "RunsList", "List the runs of a store."),
     ("runs", "show"): ("runs", "RunsShow", "Show all that the record of a run says."),
@@ -62,7 +64,7 @@ Version: reprise --version"""
 # What a word that other words follow is for: in a line, and at the head of its own help.
 _GROUPS: dict[str, tuple[str, str]] = {
     "study": (
-        "List, show, run and report studies.",
+        "List, show, run, report, pack and verify studies.",
         """A study is a named grid of runs that fills a table of the paper.
 
 Example: reprise study run dyngaps --out out""",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from reprise.core.files import Damaged, Record, check_format, digest, parse_json, read_bytes, write_atomic
 
@@ -39,6 +39,17 @@ def checked(record: object, form: str, *earlier: str) -> Record:
 def text_of(record: Record) -> bytes:
     """What a file says of a sealed record."""
     return _lines(_without(record, ("checksum",))) + _END % str(record["checksum"]).encode()
+
+
+def lines_of(record: Record) -> dict[str, str]:
+    """A sealed record key by key, as its file says each, the checksum last."""
+    return {key: _json(value) for key, value in record.items()}
+
+
+def text_from(lines: Mapping[str, str]) -> bytes:
+    """The file of a record from what `lines_of` gave."""
+    body = ",\n".join(f"{json.dumps(key)}:{value}" for key, value in lines.items() if key != "checksum")
+    return ("{\n" + body).encode() + _END % lines["checksum"].strip('"').encode()
 
 
 def write_record(path: str | os.PathLike[str], record: Record) -> None:

@@ -18,7 +18,7 @@ from .cache import kept, user_folder
 from .cifar import is_published, read_cifar
 from .decode import Progress, decode_into, first_size, resize_into
 from .errors import DataError
-from .imageset import Images, ImageSet, Triple, from_arrays
+from .imageset import Images, ImageSet, Labels, Triple, from_arrays
 from .listing import Listing, hold_out, list_classes, list_tiny_imagenet
 
 SPLITS = ("train", "test")
@@ -150,6 +150,11 @@ def _folder(
             "class, such as holdout=0.2"
         )
     return _decoded(parts, folder, split, name, size, cache, progress, "replace or remove it", None)
+
+
+def folder_labels(name: str, holdout: float | None = None) -> Labels:
+    """The labels of the training images of a folder, as `load` has them; no image is read."""
+    return _parts(Path(name).expanduser(), name, holdout)["train"]().labels
 
 
 def _parts(folder: Path, name: str, holdout: float | None) -> dict[str, Callable[[], Listing]]:

@@ -247,7 +247,8 @@ class _Work:
             self.store.tidy()
             if self.made:
                 self.store.write_index()
-        except (OSError, ValueError) as error:  # it cannot be written to, or is full; what was made is kept or given
+        except (OSError, ValueError, NotInstalled) as error:
+            # It cannot be written to, is full, or is packed and cannot be read here; what was made is kept or given.
             why = getattr(error, "strerror", None) or error
             if self.warn is not None:
                 self.warn(f"The store {self.store.folder} could not be put in order: {why}.")

@@ -95,6 +95,8 @@ def read_campaign(path: Path) -> CampaignFile | None:
         if content is None:
             return None
         found = unsealed(content, FORMAT)
+        if found["name"] != path.stem:
+            raise Damaged(f"it is the file of the campaign {found['name']!r}")
         runs = tuple(((cell, arm, int(seed)), str(identity)) for cell, arm, seed, identity in found["runs"])
         names = ("name", "study", "small", "seeds", "error_seeds", "reprise", "began", "source")
         return CampaignFile(runs=runs, command=tuple(found["command"]), **{name: found[name] for name in names})

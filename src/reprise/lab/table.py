@@ -71,8 +71,8 @@ def setting_word(name: str) -> str:
 
 
 def shown(value: Any) -> str:
-    """A value of a setting as it is written on the command line; a dash where it is not set."""
-    return "—" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    """A value of a setting as it is written where runs are chosen; `none` where it is not set."""
+    return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def seconds(record: Record) -> float:
@@ -98,13 +98,19 @@ def columns(rows: Iterable[Row]) -> list[str]:
 
 
 def as_csv(records: Sequence[Record]) -> bytes:
-    """The table as CSV in UTF-8; what a run does not have is empty."""
+    """The table as CSV in UTF-8; what a run does not have is empty. Signs that no encoding has become `?`."""
     rows = [flat(record) for record in records]
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, columns(rows), lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
-    return text.getvalue().encode()
+    return text.getvalue().encode(errors="replace")
+
+
+def as_columns(records: Sequence[Record]) -> dict[str, list[Any]]:
+    """The table column by column, each of one kind; what a run does not have is None."""
+    rows = [flat(record) for record in records]
+    return {name: _alike([row.get(name) for row in rows]) for name in columns(rows)}
 
 
 def as_parquet(records: Sequence[Record]) -> bytes:
@@ -116,15 +122,20 @@ def as_parquet(records: Sequence[Record]) -> bytes:
         if error.name is None or error.name.partition(".")[0] != "pyarrow":
             raise
         raise NotInstalled(not_installed("Parquet needs pyarrow", "table"), name="pyarrow") from None
-    rows = [flat(record) for record in records]
-    table = {name: _alike([row.get(name) for row in rows]) for name in columns(rows)}
     target = io.BytesIO()
-    pq.write_table(pa.table(table), target)
+    pq.write_table(pa.table(as_columns(records)), target)
     return target.getvalue()
 
 
 def _alike(values: list[Any]) -> list[Any]:
-    """The values of a column as one kind: whole numbers beside others as floats, anything beside text as text."""
+    """The values of a column as one kind: whole numbers beside others as floats, anything beside text as text.
+
+    Whole numbers that 64 bits do not hold are text. Signs that no encoding has, as in names of files, become `?`.
+    """
     kinds = {type(value) for value in values if value is not None}
     kind = next(iter(kinds)) if len(kinds) == 1 else float if kinds == {int, float} else str
+    if int in kinds and not all(-(2**63) <= value < 2**63 for value in values if isinstance(value, int)):
+        kind = str
+    if kind is str:
+        return [None if value is None else str(value).encode(errors="replace").decode() for value in values]
     return [None if value is None else kind(value) for value in values]

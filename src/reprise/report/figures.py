@@ -189,7 +189,8 @@ def _draw_map(ax: Axes, band: Band, place: int) -> None:
             interpolation="none",
         )
     else:
-        ax.text(0.5, 0.5, "no two classes met", transform=ax.transAxes, ha="center", va="center", color=MUTED)
+        words = "no two classes met" if own.pairs.size or not band.classes else "not in the records"
+        ax.text(0.5, 0.5, words, transform=ax.transAxes, ha="center", va="center", color=MUTED)
     ax.set_xlim(-0.5, max(edge, 0.5))
     ax.set_ylim(max(edge, 0.5), -0.5)
     ax.set_aspect("equal")

@@ -36,8 +36,12 @@ def html_table(
 
     A table of more than twelve rows has a box to filter it, unless told. `kind` is one more class for the stylesheet.
     """
+    rows = list(rows)
     body = [_row(row, words, (anchors or {}).get(place, "")) for place, row in enumerate(rows)]
-    head = "".join(f'<th scope="col"{_words(place, words)}>{escape(name)}</th>' for place, name in enumerate(heads))
+    head = "".join(
+        f'<th scope="col"{_words(place < words or _of_words(rows, place))}>{escape(name)}</th>'
+        for place, name in enumerate(heads)
+    )
     box = " data-filter" if (len(body) > 12 if filtered is None else filtered) else ""
     return Markup(
         f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(caption)}">'
@@ -69,5 +73,11 @@ def _cell(place: int, words: int, text: str, by: str, style: str) -> str:
     return f"<td{by}>{text}</td>" if not names else f'<td class="{names}"{by}>{text}</td>'
 
 
-def _words(place: int, words: int) -> str:
-    return ' class="words"' if place < words else ""
+def _words(holds: bool) -> str:
+    return ' class="words"' if holds else ""
+
+
+def _of_words(rows: Sequence[Sequence[TableCell | str]], place: int) -> bool:
+    """Whether all cells of a column are styled as words."""
+    cells = [row[place] for row in rows]
+    return bool(cells) and all(isinstance(cell, TableCell) and "words" in cell.style.split() for cell in cells)

@@ -27,7 +27,7 @@ class Panel:
     tail: Floats  # share of gaps of at least so many steps; empty without gaps
     law: Floats  # the same by theory, from 1 on; empty where no law is known
     bound: int | None
-    pairs: Ints  # batches shared by two cells of classes, first seed
+    pairs: Ints  # batches shared by two cells of classes, first seed that has them
     per_cell: int  # classes of a cell
     exposed: Ints  # class ids
     exposure: Floats  # mean over seeds
@@ -60,12 +60,18 @@ def panel(summary: Summary, classes: int) -> Panel:
 
 def class_count(group: Sequence[Summary]) -> int:
     """One more than the largest class id that any row met."""
-    return max((record["pairs"]["classes"] for row in group for record in row.records), default=0)
+    met = [max(record["exposure"]["classes"], default=-1) for row in group for record in row.records]
+    return 1 + max(met, default=-1)
 
 
 def _pairs(summary: Summary, classes: int) -> tuple[Ints, int]:
-    """Shared batches of the first seed: a mean over seeds would blur blocks that each seed freezes its own way."""
-    found = summary.records[0]["pairs"]
+    """Shared batches of the first seed: a mean over seeds would blur blocks that each seed freezes its own way.
+
+    Packed records may lack them. Then the table is empty.
+    """
+    found = next((record["pairs"] for record in summary.records if "pairs" in record), None)
+    if found is None:
+        return np.zeros((0, 0), np.int64), 1
     per_cell = found["per_cell"]
     matrix = np.zeros((-(-classes // per_cell),) * 2, np.int64)
     for row, counts in enumerate(found["cells"]):

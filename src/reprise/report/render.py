@@ -33,7 +33,13 @@ def render(template: str, **values: Any) -> str:
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
+    pages.filters["code"] = code
     return pages.get_template(f"{template}.html.j2").render(stylesheet=Markup(stylesheet()), **values) + "\n"
+
+
+def code(text: str) -> Markup:
+    """Text whose words between backticks are code."""
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(Markup.escape(text))))
 
 
 def script() -> Markup:

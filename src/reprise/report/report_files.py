@@ -85,7 +85,7 @@ class IndexRow:
 
 def index_rows(store: Store) -> list[IndexRow]:
     """Every campaign of a store, the latest first; records are counted, not read."""
-    kept = {path.stem for path in store.folder.glob("records/*.json")}
+    kept = store.ended()
     rows = []
     for path in campaign_files(store):
         try:

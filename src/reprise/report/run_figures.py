@@ -55,10 +55,12 @@ def picture_svg(draw: Draw, comparison: RunComparison) -> str:
 
 
 def pictures_of(comparison: RunComparison) -> list[Draw]:
-    """All pictures that these runs have: audits have no accuracy."""
-    if not (comparison.a.trained and comparison.b.trained):
+    """All pictures that these runs have: audits have no accuracy, and packed records may lack loss curves."""
+    sides = (comparison.a, comparison.b)
+    if not all(side.trained for side in sides):
         return [draw_waits, draw_pairs]
-    return [draw_waits, draw_pairs, draw_curves, draw_other_curves, draw_loss, draw_online]
+    along = all("curves" in record for side in sides for record in side.records.values())
+    return [draw_waits, draw_pairs, draw_curves, draw_other_curves, *((draw_loss, draw_online) if along else ())]
 
 
 def draw_waits(ax: Axes, comparison: RunComparison) -> None:

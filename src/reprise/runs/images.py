@@ -6,18 +6,15 @@ import hashlib
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from reprise import data
 from reprise.data import ImageSet
 from reprise.runs.run import Run
 from reprise.runs.settings import DataSettings
 from reprise.streams import label_stream
-
-if TYPE_CHECKING:
-    pass
 
 Fingerprints = dict[str, str]
 """The fingerprints of the images that a run uses, by split; of an audit, that of the labels."""
@@ -74,9 +71,20 @@ def other_images(theirs: Mapping[str, str], ours: Mapping[str, str]) -> str | No
     return None
 
 
+def first_of_each(labels: NDArray[np.int64], each: int | None) -> NDArray[np.int64]:
+    """Where the first `each` examples of every class are; all, if none is said.
+
+    >>> first_of_each(np.array([1, 0, 1, 1, 0]), 2)
+    array([0, 1, 2, 4])
+    """
+    if each is None:
+        return np.arange(len(labels))
+    return np.sort(np.concatenate([np.flatnonzero(labels == label)[:each] for label in np.unique(labels)]))
+
+
 def _first(images: ImageSet, each: int | None) -> ImageSet:
     """The first `each` images of every class."""
     if each is None:
         return images
-    kept = np.sort(np.concatenate([np.flatnonzero(images.labels == c)[:each] for c in range(len(images.classes))]))
+    kept = first_of_each(images.labels, each)
     return replace(images, images=images.images[kept], labels=images.labels[kept])

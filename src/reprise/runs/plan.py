@@ -135,16 +135,25 @@ def make_stream(run: Run, labels: Ids | None = None) -> LabelStream | StillStrea
     return stream
 
 
+def make_tape(
+    run: Run, stream: LabelStream | StillStream, progress: Callable[[int], None] | None = None
+) -> Tape | None:
+    """The replay sequence of a run over its stream; None if none can be planned, for the memory asks the network."""
+    if run.scored:
+        return None
+    memory = run.make_memory()
+    if isinstance(run.stream, StillSettings):
+        memory.store(np.arange(run.memory.buffer) % run.stream.classes)
+    return plan(stream, memory, run.replay_size, progress=progress)
+
+
 def make_plan(run: Run, labels: Labels | None = None, progress: Callable[[int], None] | None = None) -> RunPlan:
     """Plan a run; one that trains needs the labels of its images. `progress` is called with the steps planned."""
     began = time.perf_counter()
     stream = make_stream(run, None if labels is None else labels.train)
-    memory = run.make_memory()
-    if isinstance(run.stream, StillSettings):
-        memory.store(np.arange(run.memory.buffer) % run.stream.classes)
     if len(stream) == 0 and run.trains:
         raise ValueError(f"the stream {run.stream_name!r} has no step: there is nothing to learn from")
-    tape = None if run.scored else plan(stream, memory, run.replay_size, progress=progress)
+    tape = make_tape(run, stream, progress)
     summary = None if tape is None else summarise(tape)
     tests = crops = replay_crops = None
     if run.trains:

@@ -5,6 +5,7 @@ files/<identity>/           its tape and weights, where they were to be kept
 unfinished/<identity>/      checkpoints of a run that has not ended
 failed/<identity>.json      why a run failed when it was last tried; gone once it has its record
 campaigns/<name>.json       which runs a study asked for, and their identities
+packed/<name>.parquet       records of many runs in a file, which is only read; see `reprise.runs.packed`
 claims/<identity>           held by the process that makes a run; it lapses when that process ends, however it ends
 index.md                    a table for people, written when work on the store ends
 """
@@ -33,6 +34,7 @@ from reprise.core.files import (
 )
 from reprise.core.record_file import read_record, write_record
 from reprise.runs.errors import TrainingFailed
+from reprise.runs.packed import FOLDER, Packed
 from reprise.runs.record import BULKY, EARLIER, FORMAT
 
 Warn = Callable[[str], None]
@@ -46,6 +48,7 @@ class Store:
         self.folder = Path(folder)
         if self.folder.exists() and not self.folder.is_dir():
             raise ValueError(f"{str(self.folder)!r} is a file; a store is a folder")
+        self._packed = Packed(self.folder / FOLDER)
 
     def __repr__(self) -> str:
         return f"Store({str(self.folder)!r})"
@@ -69,9 +72,11 @@ class Store:
     def get(self, identity: str, warn: Warn | None = None, *, without: Collection[str] = ()) -> Record | None:
         """The record of this run, if it is there; one that is damaged or of another format is as good as none.
 
-        Parts named in `without` are checked for damage like the rest, but left out.
+        One in a file of its own is preferred to one that is packed, which may lack parts. Parts named in `without` are
+        checked for damage like the rest, but left out.
         """
-        return self._read(self.record_file(identity), warn, without)
+        found = self._read(self.record_file(identity), warn, without)
+        return self._packed.get(identity, warn, without=without) if found is None else found
 
     def records(self, warn: Warn | None = None, *, without: Collection[str] = ()) -> Iterator[Record]:
         """All records that can be read, in no promised order; `warn` is told of the others.
@@ -79,9 +84,12 @@ class Store:
         Parts named in `without`, such as `reprise.runs.record.BULKY`, are checked for damage like the rest, but left
         out, so that thousands of records take less time and memory.
         """
+        seen = set()
         for path in sorted(self.folder.glob("records/*.json")):
             if (record := self._read(path, warn, without)) is not None:
+                seen.add(record["identity"])
                 yield record
+        yield from self._packed.records(warn, without=without, but=seen)
 
     def all_records(self, warn: Warn | None = None, *, without: Collection[str] = ()) -> list[Record]:
         """As `records`, all at once: whoever keeps thousands of them has them sooner so."""
@@ -99,7 +107,9 @@ class Store:
         except (Damaged, KeyError) as damage:
             why = f"is damaged: {damage}"
         if warn is not None:
-            warn(f"The record {path} {why}. It is not used; its run is made again where it is needed.")
+            packed = path.stem in self._packed.ended()
+            instead = "one that is packed is" if packed else "its run is made again where it is needed"
+            warn(f"The record {path} {why}. It is not used; {instead}.")
         return None
 
     def claim(self, identity: str) -> Claim | None:
@@ -115,9 +125,12 @@ class Store:
         there = {path.name: holder(path) for path in self.folder.glob("claims/*")}
         return {identity: who for identity, who in there.items() if who is not None}
 
-    def ended(self) -> dict[str, float]:
-        """The runs that have a record, and when it was written, in seconds as `time.time` counts them."""
-        found = {}
+    def ended(self, warn: Warn | None = None) -> dict[str, float]:
+        """The runs that have a record, and when it was written, in seconds as `time.time` counts them.
+
+        When a packed record was written is not known: that is 0. `warn` is told of packed files that cannot be read.
+        """
+        found = dict.fromkeys(self._packed.ended(warn), 0.0)
         with suppress(OSError), os.scandir(self.folder / "records") as entries:
             for entry in entries:
                 if entry.name.endswith(".json") and not entry.name.startswith("."):
