@@ -12,8 +12,10 @@ from reprise.lab import Study, StudyPlan
 from reprise.lab.outcome import outcome
 from reprise.memory import as_retrieval
 from reprise.runs import Store
+from reprise.runs.plan import make_stream
 from reprise.studies import STUDIES, find_study, load_study
 from reprise.studies.paper import table
+from reprise.studies.seams import STREAMS
 
 # By study: figures of its table that the paper prints, and contrasts.
 PRINTED = {
@@ -22,7 +24,7 @@ PRINTED = {
     "renewal-gaps": (32, 0),
     "buffer-gaps": (25, 0),
     "coverage": (6, 0),
-    "seams": (32, 28),
+    "seams": (48, 44),
     "groups": (0, 15),
     "readout": (0, 12),
     "mask": (0, 6),
@@ -37,7 +39,7 @@ PRINTED = {
     "gap-opportunity": (12, 24),
     "trajectory": (0, 8),
 }
-OURS = ("isolation", "example-pass", "agreement", "demo")
+OURS = ("isolation", "example-pass", "rare-classes", "agreement", "pretrained-gaps", "demo")
 AUDITS = ("gaps", "dyngaps", "renewal-gaps", "buffer-gaps", "coverage")
 
 
@@ -76,7 +78,7 @@ def test_what_the_paper_prints_is_found(name: str) -> None:
 def test_every_row_of_a_table_stands_in_a_study(name: str) -> None:
     """As many figures as the table has rows, or rows times columns: nothing printed is left out."""
     counted = {
-        "seams": PRINTED["seams"][0],
+        "seams": PRINTED["seams"][0] / 3 * 2,  # what it prints of BRS stands beside two rules
         "dyngaps": PRINTED["dyngaps"][0] / 7,
         "gaps": (PRINTED["gaps"][0] + 4 * 2) / 5,  # two of twelve maxima a setting stand beside the theory
         "mask_interaction": PRINTED["mask"][1],
@@ -118,6 +120,8 @@ def test_studies_share_runs() -> None:
     assert drift < mask
     assert len(mask & renewal) == 4
     assert set(STUDIES["trajectory"].runs(1)) < set(STUDIES["gap-opportunity"].runs(1))
+    lite, vit = (set(STUDIES[name].runs(1, small=True)) for name in ("pretrained-gaps", "gap-opportunity"))
+    assert lite == vit
     primary = {run for run in STUDIES["readout"].runs(1) if run.memory.buffer == 5120}
     assert primary < set(STUDIES["seams"].runs(1))
 
@@ -134,16 +138,63 @@ def test_only_the_validation_study_looks_at_validation_images() -> None:
     assert [name for name, study in STUDIES.items() if study.split == "validation"] == ["hybrid-validation"]
 
 
+RULES = ("reservoir", "brs-always", "brs")
+
+
+def test_the_paper_s_brs_stands_beside_both_rules() -> None:
+    study = STUDIES["seams"]
+    assert [cell.name for cell in study.cells] == [f"{'-'.join(one)} {rule}" for one in STREAMS for rule in RULES]
+    assert all(cell.run("rpr", 0).memory.storage == cell.facts["storage"] for cell in study.cells)
+    (column,) = study.columns
+    assert column.paper is not None
+    for reservoir, always, published in zip(*[iter(study.cells)] * 3, strict=True):
+        figures, others, plain = (
+            [column.paper.find(cell.facts, arm) for arm in study.arms] for cell in (always, published, reservoir)
+        )
+        assert figures == others != plain
+        assert figures == [row["acc_mean"] for row in table("seams") if published.facts.items() <= row.items()]
+    contrasts = {(one.name, one.label): one.paper for one in study.form_contrasts(small=False)}
+    of_always = {
+        tuple(word.replace("brs-always", "brs") for word in key): key for key in contrasts if "always" in str(key)
+    }
+    assert len(of_always) == 4 * len(STREAMS)
+    assert all(contrasts[published] == contrasts[always] for published, always in of_always.items())
+
+
 def test_families_are_those_of_the_paper() -> None:
     tested = [one for one in STUDIES["seams"].form_contrasts(small=False) if one.family]
     families = {one.family for one in tested}
-    assert len(families) == 4
+    assert families == {f"rpr − {arm}, {storage}" for arm in ("iid", "fixed") for storage in RULES}
     assert all(sum(one.family == family for one in tested) == 4 for family in families)
     (first,) = [one for one in tested if one.label == "cifar100-lt10 reservoir" and one.name == "rpr − iid"]
     assert first.paper == {
         "mean": "1.400", "low": "1.06", "high": "1.74", "relative": "12.5", "sd": "0.476", "t": "9.294",
         "p": "6.56e-6", "holm": "1.97e-5", "positive": "10",
     }  # fmt: skip
+
+
+def test_which_classes_are_rare() -> None:
+    study, seams = STUDIES["rare-classes"], STUDIES["seams"]
+    varied, *fixed = study.cells
+    assert set(study.runs(2)) & set(seams.runs(2)) == {varied.run(arm, seed) for arm in study.arms for seed in (0, 1)}
+    for cell, seed in zip(fixed, (101, 102, 103), strict=True):
+        assert cell.run("iid", 3) == varied.run("iid", 3).replace(imbalance_seed=seed)
+    counts = [[make_stream(cell.run("iid", seed)).counts.tolist() for seed in (0, 1)] for cell in study.cells]
+    assert [one == other for one, other in counts] == [False, True, True, True]
+    assert len({str(one) for pair in counts for one in pair}) == 5
+    # The paper's figures of this stream and storage stand beside all cells.
+    (like,) = (cell for cell in seams.cells if cell.name == "cifar100-lt10 reservoir")
+    ours, theirs = study.columns[0].paper, seams.columns[0].paper
+    assert ours is not None
+    assert theirs is not None
+    for cell in study.cells:
+        assert [ours.find(cell.facts, arm) for arm in study.arms] == [
+            theirs.find(like.facts, arm) for arm in study.arms
+        ]
+    contrasts = study.form_contrasts(small=False)
+    assert [(one.name, one.paper.get("mean")) for one in contrasts] == [("rpr − iid", "1.40")] * 4 + [
+        ("rpr − fixed", "0.59")
+    ] * 4
 
 
 def test_theory_beside_the_static_table() -> None:

@@ -21,6 +21,8 @@ from reprise.studies import (
     isolation,
     law,
     mask,
+    pretrained,
+    rare_classes,
     readout,
     renewal,
     seams,
@@ -32,7 +34,7 @@ _PAPER = (
     *(mask.STUDY, gap_drift.STUDY, renewal.STUDY, buffer.STUDY, law.STUDY, hosts.STUDY, dissociation.STUDY),
     *(controls.CIFAR10, controls.HYBRID, vit.GAP_OPPORTUNITY, vit.TRAJECTORY),
 )
-_OURS = (isolation.STUDY, example_pass.STUDY, agreement.STUDY, demo.STUDY)
+_OURS = (isolation.STUDY, example_pass.STUDY, rare_classes.STUDY, agreement.STUDY, pretrained.STUDY, demo.STUDY)
 STUDIES: dict[str, Study] = {study.name: study for study in (*_PAPER, *_OURS)}
 
 __all__ = ["STUDIES", "find_study", "is_file", "load_study"]
