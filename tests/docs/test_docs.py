@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import types
@@ -15,6 +16,7 @@ from urllib.parse import unquote
 
 import pytest
 from scripts import load_script
+from shown import SHOWN
 
 from reprise.audit import KEYS, theory
 from reprise.core import registry
@@ -22,27 +24,6 @@ from reprise.track.values import ALWAYS, GAPS, TESTS
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
-OWN = [
-    DOCS / f"{name}.md"
-    for name in (
-        *(
-            "index",
-            "tour",
-            "schedules",
-            "storage",
-            "audit",
-            "policies",
-            "extending",
-            "networks",
-            "replay_buffer",
-            "metrics",
-            "training",
-            "tracking",
-            "store",
-        ),
-        *(f"learners/{one}" for one in ("er", "er-ace", "der", "der++", "refresh", "ocm", "mir", "references")),
-    )
-]
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 CODE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -137,7 +118,7 @@ def test_every_value_that_is_logged_is_defined_once() -> None:
 MARK = "⁂ end of block ⁂"
 
 
-@pytest.mark.parametrize("page", [page for page in OWN if "```python" in read(page)], ids=name)
+@pytest.mark.parametrize("page", [page for page in SHOWN if "```python" in read(page)], ids=name)
 def test_output_on_page_is_what_its_code_prints(page: Path, tmp_path: Path) -> None:
     text = read(page)
     blocks = list(CODE.finditer(text))
@@ -148,6 +129,8 @@ def test_output_on_page_is_what_its_code_prints(page: Path, tmp_path: Path) -> N
         if before.group(1) == "python" and after.group(1) == "text" and not text[before.end() : after.start()].strip()
     }
     assert len(shown) == sum(block.group(1) == "text" for block in blocks), "a text block must follow a python block"
+    if page.stem == "findings":  # it is of the records that are shipped
+        shutil.copytree(ROOT / "results", tmp_path / "results")
     program = tmp_path / "page.py"
     program.write_text(f"\nprint({MARK!r})\n".join(block.group(2) for block in code), encoding="utf-8")
     printed = run(sys.executable, str(program), cwd=tmp_path).split(MARK + "\n")
@@ -156,7 +139,7 @@ def test_output_on_page_is_what_its_code_prints(page: Path, tmp_path: Path) -> N
 
 COMMANDS = [
     line
-    for page in OWN
+    for page in SHOWN
     for block in CODE.finditer(read(page))
     if block.group(1) == "sh"
     for line in block.group(2).split("\n")
@@ -193,7 +176,7 @@ def test_pictures_are_there_and_small(make_pictures: types.ModuleType, hashes: d
     folder = DOCS / "pictures"
     assert {file.name for file in folder.iterdir()} == {*files, *BY_HAND, "data.sha256"}
     assert all(1_000 < file.stat().st_size < 200_000 for file in folder.glob("*.png"))
-    shown = {Path(link).name for page in OWN for link in re.findall(r"\]\((pictures/[^)]+)\)", read(page))}
+    shown = {Path(link).name for page in SHOWN for link in re.findall(r"\]\((pictures/[^)]+)\)", read(page))}
     assert shown - BY_HAND == files
 
 
