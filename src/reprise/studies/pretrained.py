@@ -49,9 +49,9 @@ STUDY = Study(
         "on a package index, 19 MB. None of the paper's figures is made by it, and none stands beside it.",
         f"All weights are trained by SGD at {LEARNING_RATE}, without momentum and weight decay, as in the primary "
         "setting. Fine-tuning commonly takes 0.001 to 0.01 with a momentum of 0.9, which moves weights about as far "
-        "as ten times that rate does without. In a trial on validation images, one short task long, 0.003 and 0.01 "
-        "learnt too slowly for a single pass, and at 0.1 BatchNorm's running statistics lagged behind the weights. "
-        "Whole streams have not been tried at other rates.",
+        "as ten times that rate does without. In a trial on validation images, one seed and one short task long, of "
+        "which no record is kept, 0.003 and 0.01 learnt too slowly for a single pass, and at 0.1 BatchNorm's running "
+        "statistics lagged behind the weights. Whole streams have not been tried at other rates.",
         "Images are enlarged from 32 pixels once, by bicubic interpolation; crops shift them by up to 4 of the 96. "
         "They are normalised by CIFAR-100's own mean and deviation, about twice as wide as in the network's first "
         "training. While it trains, BatchNorm takes nearly all of that away; its running statistics follow within a "
