@@ -117,7 +117,7 @@ def _row(
             timed(step, slice(0, 1))
             for turn in range(rounds):
                 theirs.append(timed(step, slice(turn * steps, turn * steps + steps)) / steps * 1e6)
-                start = turn * TURN % len(play.labels)
+                start = turn * TURN % setting.steps
                 floor.append(play.floor(images, slice(start, start + TURN)) / TURN * 1e6)
     except ImportError as error:
         return Row("peers", what, skipped=f"not installed ({error.name or error})")

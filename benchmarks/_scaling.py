@@ -6,6 +6,7 @@ import gc
 import tracemalloc
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from _rows import Row, compared
@@ -14,8 +15,11 @@ from _steps import INCOMING, REPLAY, collector_held, timer
 from reprise import Memory
 
 LIMIT = 2.5
+CHURN_LIMIT = 5.0  # the logarithm of the number of classes is 2.5 times as large
 BYTES_LIMIT = 1.5  # a slot's share of its class is larger when a class has fewer slots
 PAYLOAD = 64  # bytes a row
+STRIDE = 7919  # a prime: labels that follow one another are far apart
+CHURNING = ("uniform", "iid", "fixed", "reused:3", "hybrid:4", "window:0.25", "deadline:2", "frozen-pass", "frozen-iid")
 RETRIEVALS = ("uniform", "iid", "fixed", "window:0.25", "deadline:2", "rpr+pass")
 
 
@@ -61,6 +65,32 @@ class Running:
         return seconds()
 
 
+class Churning:
+    """A memory with one slot a class: at every step a class leaves it and another comes."""
+
+    def __init__(self, classes: int, retrieval: str) -> None:
+        self.memory = Memory(classes, "fifo", retrieval, seed=0)
+        self.size = Size(classes, classes)
+        self.came = 0
+        self.memory.store(self.next(classes))
+
+    def next(self, count: int) -> np.ndarray[Any, Any]:
+        """Labels of the next classes, in no order; one that has left comes again when as many others have come."""
+        came = np.arange(self.came, self.came + count)
+        self.came += count
+        labels: np.ndarray[Any, Any] = came * STRIDE % (2 * self.size.classes)
+        return labels
+
+    def steps(self, count: int) -> float:
+        """Seconds for so many steps."""
+        labels, memory = self.next(count).reshape(-1, 1), self.memory
+        with timer() as seconds:
+            for label in labels:
+                memory.draw(REPLAY)
+                memory.store(label)
+        return seconds()
+
+
 def fill(memory: Memory, size: Size, source: np.random.Generator) -> None:
     for start in range(0, size.slots, 1024):
         memory.store(source.integers(size.classes, size=min(1024, size.slots - start)))
@@ -90,6 +120,10 @@ def rows(quick: bool) -> Iterator[Row]:
     ]:
         few, many = (Running(size, retrieval, payload) for size in (small, large))
         yield _row(f"fifo, {retrieval}{', rows' if payload else ''}: {sizes}", few, many, rounds)
+    for retrieval, rounds in (("rpr", 3 if quick else 7), *((name, 2 if quick else 3) for name in CHURNING)):
+        few, many = (Churning(size.classes, retrieval) for size in (small, large))
+        what = f"churn, {retrieval}: {large.classes:,} classes over {small.classes:,}"
+        yield _row(what, few, many, rounds, CHURN_LIMIT)
     yield compared(
         "scaling",
         f"memory, fifo, rpr: {sizes}",
@@ -100,14 +134,14 @@ def rows(quick: bool) -> Iterator[Row]:
     )
 
 
-def _row(what: str, few: Running, many: Running, rounds: int) -> Row:
+def _row(what: str, few: Running | Churning, many: Running | Churning, rounds: int, most: float = LIMIT) -> Row:
     steps = many.size.draws  # so that every round has one whole pass of the large memory
-    times: dict[Running, list[float]] = {many: [], few: []}
+    times: dict[Running | Churning, list[float]] = {many: [], few: []}
     for memory in times:
         memory.steps(REPLAY)  # the first draw is of another kind: it meets all classes at once
     for turn in range(rounds):
         for memory in sorted(times, key=id, reverse=bool(turn % 2)):  # who goes first changes
             with collector_held():
                 times[memory].append(memory.steps(steps) / steps * 1e6)
-    limit = LIMIT if many.memory.retrieval_spec == "rpr" else None
+    limit = most if many.memory.retrieval_spec == "rpr" else None
     return compared("scaling", what, times[many], times[few], steps=steps, limit=limit)

@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Any
 from reprise import audit, streams
 from reprise.core.extras import not_installed
 from reprise.memory import Draw, Memory
+from reprise.recorded import RecordedMemory
 from reprise.tape import Tape, plan
 from reprise.tape_step import TapeStep
 
 __version__ = "0.1.0"
+"""The version of the package."""
 
 if TYPE_CHECKING:
     from reprise.buffer import ReplayBuffer as ReplayBuffer
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from reprise.loader import split_batch as split_batch
 
 # What needs torch is not among them, so that `from reprise import *` works where torch is not installed.
-__all__ = ["Draw", "Memory", "Tape", "TapeStep", "__version__", "audit", "plan", "streams"]
+__all__ = ["Draw", "Memory", "RecordedMemory", "Tape", "TapeStep", "__version__", "audit", "plan", "streams"]
 
 
 _ROOMS = ("checks", "data", "learners", "loader", "nets", "train")  # imported on first use: most need torch or Pillow

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from typing import IO, Any, Protocol, SupportsIndex, overload
@@ -18,11 +18,16 @@ from reprise.core.arguments import as_int, as_ints
 from reprise.core.files import write_atomic
 from reprise.memory import Memory
 from reprise.streams import in_order
-from reprise.tape_step import TapeStep, TapeSteps, front
+from reprise.tape_step import TapeStep, TapeSteps, check_excluded, check_moved, front
 
 Ids = NDArray[np.int64]
 _ARRAYS = ("incoming", "replay", "slots", "written", "labels", "boundaries", "initial")
+_SPARSE = ("moved", "excluded")  # what only a live memory does: not in file and hash where there is none
 _FORMAT = "reprise tape 1"
+
+
+def _no_rows(width: int) -> Ids:
+    return np.empty((0, width), np.int64)
 
 
 class Stream(Protocol):
@@ -40,6 +45,9 @@ class Tape:
 
     Within a step the draws come first, then the incoming examples are written in order. The arrays are padded;
     `tape[t]`, slices and `for step in tape` give steps without padding.
+
+    `moved` and `excluded` have rows only on the tape of a live memory from which examples were removed, or that was
+    told who may return.
     """
 
     incoming: Ids  # T×A example ids, −1 padding
@@ -55,9 +63,16 @@ class Tape:
     capacity: int
     replay_size: int
     seed: int
+    moved: Ids = field(default_factory=lambda: _no_rows(4))
+    """Examples that were removed or moved, in order: step, after how many of its incoming examples, slot, source.
+
+    The slot now holds what `source` held, which is empty now; where `source` is −1, the slot itself is.
+    """
+    excluded: Ids = field(default_factory=lambda: _no_rows(3))
+    """Stored classes that a draw was told not to return, sorted: step, draw, label."""
 
     def __post_init__(self) -> None:
-        for name in _ARRAYS:
+        for name in (*_ARRAYS, *_SPARSE):
             array = np.asarray(getattr(self, name)).view()  # read-only here, as it was for whoever made it
             if array.dtype != np.int64:
                 raise TypeError(f"a tape's {name} must be int64, got {array.dtype}")
@@ -81,9 +96,21 @@ class Tape:
                 raise ValueError(
                     f"a tape's {name} must lie in {least} … {limit - 1}, got {array.min()} … {array.max()}"
                 )
+        if self.sparse:
+            check_moved(self.moved, np.count_nonzero(self.incoming >= 0, axis=1), self.capacity)
+            check_excluded(self.excluded, steps, draws[0])
+
+    @property
+    def sparse(self) -> tuple[str, ...]:
+        """Which of `moved` and `excluded` have rows; none does on a planned tape."""
+        return tuple(name for name in _SPARSE if getattr(self, name).size)
+
+    @property
+    def _held(self) -> tuple[str, ...]:
+        return _ARRAYS + self.sparse
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
+        self.__dict__.update({"moved": _no_rows(4), "excluded": _no_rows(3), **state})
         self.__post_init__()  # a copied array can be written to, and a tape's must not
 
     def __len__(self) -> int:
@@ -130,13 +157,13 @@ class Tape:
     @property
     def facts(self) -> dict[str, str | int]:
         """What the tape is of: stream, specs, sizes and seed."""
-        return {field.name: getattr(self, field.name) for field in fields(self) if field.name not in _ARRAYS}
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name not in (*_ARRAYS, *_SPARSE)}
 
     @cached_property
     def hash(self) -> str:
         """SHA-256 of all the tape says, the same on every machine and version of Python and NumPy."""
         digest = hashlib.sha256(json.dumps([_FORMAT, self.facts], sort_keys=True).encode())
-        for name in _ARRAYS:
+        for name in self._held:
             array = getattr(self, name)
             digest.update(f"{name}{array.shape}".encode())
             digest.update(np.ascontiguousarray(array, "<i8").data)
@@ -148,7 +175,7 @@ class Tape:
         def fill(file: IO[bytes]) -> None:
             header = self._header()
             file.write(len(header).to_bytes(8, "little") + header)
-            for name in _ARRAYS:
+            for name in self._held:
                 file.write(np.ascontiguousarray(getattr(self, name), "<i8").data)
 
         try:
@@ -162,7 +189,7 @@ class Tape:
         about = {"format": _FORMAT, "hash": self.hash, **{name: json.dumps(fact) for name, fact in self.facts.items()}}
         entries: dict[str, Any] = {"__metadata__": about}
         offset = 0
-        for name in _ARRAYS:
+        for name in self._held:
             array = getattr(self, name)
             entries[name] = {
                 "dtype": "I64",
@@ -195,13 +222,13 @@ class Tape:
         if about["format"] != _FORMAT:
             raise ValueError(f"the format is {about['format']!r}, not {_FORMAT!r}")
         arrays, end = {}, 0
-        for name in _ARRAYS:
+        for name in (*_ARRAYS, *(name for name in _SPARSE if name in entries)):
             start, end = entries[name]["data_offsets"]
             piece = np.frombuffer(body[start:end], "<i8").astype(np.int64)
             arrays[name] = piece.reshape(entries[name]["shape"])
         if end != len(body):
             raise ValueError(f"the file has {len(body)} bytes of arrays where {end} are due")
-        facts = {f.name: json.loads(about[f.name]) for f in fields(cls) if f.name not in _ARRAYS}
+        facts = {f.name: json.loads(about[f.name]) for f in fields(cls) if f.name not in (*_ARRAYS, *_SPARSE)}
         return cls(**arrays, **facts), str(about["hash"]), header
 
 
@@ -232,6 +259,8 @@ def plan(
         raise TypeError(
             f"plan takes a stream, then a memory; got {type(stream).__name__}, then {type(memory).__name__}"
         )
+    if memory.storage_spec == "external":
+        raise ValueError("'external' storage is the caller's own, so what it keeps cannot be planned ahead")
     source = _as_stream(stream, batch, boundaries)
     if len(memory) and initial is None and getattr(source, "renumbered", False):
         raise ValueError(

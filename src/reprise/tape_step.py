@@ -129,3 +129,43 @@ def only(draws: Sequence[One]) -> One:
     if len(draws) != 1:
         raise ValueError(f"this step has {len(draws)} draws: `replay` has one entry for each")
     return draws[0]
+
+
+def check_moved(rows: Ids, incoming: Ids, capacity: int) -> None:
+    """Refuse rows that are no list of removed and moved examples: step, after how many writes, slot, source."""
+    if rows.ndim != 2 or rows.shape[1] != 4:
+        raise ValueError(f"a tape's moved must be rows of step, writes before, slot and source, got shape {rows.shape}")
+    if not len(rows):
+        return
+    step, after, slot, source = rows.T
+    limits = {"steps": (step, 0, len(incoming)), "slots": (slot, 0, capacity), "sources": (source, -1, capacity)}
+    for what, (values, least, limit) in limits.items():
+        if not (least <= values.min() and values.max() < limit):
+            raise ValueError(
+                f"a tape's moved must have {what} in {least} … {limit - 1}, got {values.min()} … {values.max()}"
+            )
+    if (after < 0).any() or (after > incoming[step]).any():
+        raise ValueError("a tape's moved must come after 0 to all of its step's incoming examples")
+    order = step * (int(incoming.max(initial=0)) + 1) + after
+    if (np.diff(order) < 0).any():
+        raise ValueError("a tape's moved must be in order of time")
+
+
+def check_excluded(rows: Ids, steps: int, draws: int) -> None:
+    """Refuse rows that are no sorted list of excluded classes: step, draw, label."""
+    if rows.ndim != 2 or rows.shape[1] != 3:
+        raise ValueError(f"a tape's excluded must be rows of step, draw and label, got shape {rows.shape}")
+    if not len(rows):
+        return
+    for what, values, limit in (
+        ("steps", rows[:, 0], steps),
+        ("draws", rows[:, 1], draws),
+        ("labels", rows[:, 2], 2**63),
+    ):
+        if not (values.min() >= 0 and values.max() < limit):
+            raise ValueError(
+                f"a tape's excluded must have {what} in 0 … {limit - 1}, got {values.min()} … {values.max()}"
+            )
+    (s, d, label), (t, e, after) = rows[:-1].T, rows[1:].T
+    if not ((s < t) | (s == t) & ((d < e) | (d == e) & (label < after))).all():
+        raise ValueError("a tape's excluded must be sorted, each row once")

@@ -46,7 +46,7 @@ def test_every_row_is_there_and_has_its_floor(report: dict[str, Any]) -> None:
     steps = rows(report, "step")
     late = [f"reservoir, {name}, late" for name in (*PAPER, "window:0.25", "deadline:2", "rpr+pass")]
     assert list(steps) == [*late, *(f"{name}, rpr, late" for name in ("brs", "cbrs", "fifo"))]
-    assert len(rows(report, "scaling")) == 9
+    assert len(rows(report, "scaling")) == 19
     assert len(rows(report, "planning")) == 2
     assert len(rows(report, "peers")) == 4
     for row in report["rows"]:

@@ -10,6 +10,7 @@ import pytest
 from reprise.checks import Broken, check_retrieval, check_schedule, check_storage
 from reprise.core import registry
 from reprise.memory import (
+    BalancedReservoir,
     Fifo,
     FixedCycle,
     IndependentBalanced,
@@ -30,7 +31,7 @@ def spec_of(name: str) -> str:
 SCHEDULES = [*map(spec_of, registry.registered("schedule")), *MORE, "frozen-iid:3"]
 
 
-@pytest.mark.parametrize("name", registry.registered("storage"))
+@pytest.mark.parametrize("name", [name for name in registry.registered("storage") if name != "external"])
 def test_storage(name):
     check_storage(name)
 
@@ -100,6 +101,8 @@ class Snubbing(RandomisedPass):
 class Grudging(RandomisedPass):
     """Never serves a class again that has been away, so that this wait never ends."""
 
+    take_among = None  # it would know nothing of that
+
     def start(self, random):
         super().start(random)
         self.away, self.shunned = set(), set()
@@ -159,7 +162,7 @@ class Stale(FixedCycle):
     """Does not hear of departures."""
 
     def begin(self, n, arrived, departed):
-        super().begin(n, [c for c in arrived if c not in self.residents.ids], ())
+        super().begin(n, [c for c in arrived if c not in self.residents], ())
 
 
 class Repeating(IndependentBalanced):
@@ -235,7 +238,7 @@ class Peeking(Reservoir):
 
     def assign(self, labels, index):
         if index._watchers and index._watchers[0]:
-            self.tickets.take(1, index.capacity)
+            self.tickets.take(labels[:1], index.capacity)
         return super().assign(labels, index)
 
 
@@ -301,3 +304,58 @@ def test_an_array_state_is_as_good_as_a_list():
             return {name: np.array(value, np.int64) for name, value in super().state_dict().items()}
 
     check_schedule(Arrays())
+
+
+# Classes left out, and examples removed -----------------------------------------------------------------------------
+
+
+class Deaf(RandomisedPass):
+    """Serves a class that was to be left out."""
+
+    def take_among(self, k, batch, barred):
+        return self.take(k, batch)
+
+
+class Shy(Uniform):
+    """Draws nothing when a class is left out."""
+
+    def draw_among(self, n, index, score, barred):
+        return []
+
+
+class Absent(Uniform):
+    """Knows nothing of classes that are left out, and is let off."""
+
+    draw_among = None
+
+
+@pytest.mark.parametrize(
+    ("policy", "words"), [(Deaf(), "must leave out"), (Shy(), "must draw something while anything may return")]
+)
+def test_a_policy_that_does_not_leave_classes_out_is_found(policy, words):
+    with pytest.raises(Broken, match=words):
+        check_retrieval(policy)
+
+
+def test_a_policy_that_cannot_leave_classes_out_is_let_off():
+    check_retrieval(Absent())
+
+
+class Late(Fifo):
+    """Does not hear which examples have moved."""
+
+    def forget(self, slots, moves, index):
+        super().forget(slots, (), index)
+
+
+class Forgetful(BalancedReservoir):
+    """Does not hear what was removed."""
+
+    def forget(self, slots, moves, index):
+        pass
+
+
+@pytest.mark.parametrize("policy", [Late(), Forgetful()])
+def test_a_storage_that_does_not_follow_a_removal_is_found(policy):
+    with pytest.raises(Broken, match=r"removed|must write to filled slots|go on as it did"):
+        check_storage(policy)

@@ -38,6 +38,7 @@ STORAGES = [
     ("brs-always", m.AlwaysBalanced(), "AlwaysBalanced()"),
     ("cbrs", m.ClassBalancedReservoir(), "ClassBalancedReservoir()"),
     ("fifo", m.Fifo(), "Fifo()"),
+    ("external", m.External(), "External()"),
 ]
 IS_SCHEDULE = {spec: spec.partition(":")[0] in registered("schedule") for spec, _, _ in POLICIES}
 
@@ -102,7 +103,7 @@ def test_every_width_goes_there_and_back(width):
 
 
 def test_forms():
-    assert forms("storage") == ["brs", "brs-always", "cbrs", "fifo", "reservoir"]
+    assert forms("storage") == ["brs", "brs-always", "cbrs", "external", "fifo", "reservoir"]
     assert "reused:K" in forms(*KINDS)
     assert "frozen-pass[:B]" in forms(*KINDS)
     assert forms("storage", *KINDS) == sorted(forms(*KINDS) + forms("storage"))

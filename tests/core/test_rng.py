@@ -152,9 +152,11 @@ def test_below_refuses_nothing_when_the_bound_divides():
     bounds=st.lists(st.sampled_from([1, 2, 3, 5, 10, 2**63 + 1, 3 * 2**62, 2**64]), max_size=12),
 )
 def test_below_each_is_below_one_by_one_also_where_words_are_refused(words, bounds):
-    one, many = Scripted(words), Scripted(words)
-    assert many.below_each(bounds) == [one.below(bound) for bound in bounds]
-    assert one.position == many.position
+    one, many, few = Scripted(words), Scripted(words), Scripted(words)
+    drawn = [one.below(bound) for bound in bounds]
+    assert many.below_each(bounds) == drawn
+    assert few.few_below(bounds, 2) == [(place, number) for place, number in enumerate(drawn) if number < 2]
+    assert one.position == many.position == few.position
 
 
 @given(st.lists(st.integers(1, 1_300), max_size=8), st.integers(0, 600))

@@ -127,6 +127,35 @@ def test_choice_among_a_class_is_as_its_list():
             index.choose([0, missing], one)
 
 
+@pytest.mark.parametrize("apart", [0, 10**12])
+def test_a_word_that_must_be_refused_is_refused_in_a_choice_too(apart):
+    index = Index(30)
+    index.put_all(range(30), [apart + label % 3 for label in range(30)])
+    labels = [apart, apart + 1, apart + 2]
+    for refused in range(3):
+        one, other = Random(0, "x"), Random(0, "x")
+        for random in (one, other):
+            words = random.take(100)
+            random.give_back(100)
+            random._words[refused] = 0  # refused with ten to choose from, as 2⁶⁴ mod 10 is not 0
+        expected = [index.slots(label)[other.below(index.count(label))] for label in labels]
+        assert index.choose(labels, one) == expected
+        assert one.position == other.position == 4
+        assert words[refused] not in one._words
+
+
+@pytest.mark.parametrize("spread", [7_000, 3])
+def test_many_classes_and_few_are_kept_alike(spread):
+    # Up to 4,096 classes, rows are known by lists; then by arrays.
+    index, plain = Index(9_000), Plain()
+    labels = [place * 5 % spread for place in range(9_000)] + [place % 7 for place in range(8_000)]
+    slots = [*range(9_000), *range(8_000)]
+    index.put_all(slots, labels)
+    for slot, label in zip(slots, labels, strict=True):
+        plain.put(slot, label)
+    agree(index, plain)
+
+
 def test_classes_that_have_gone_take_no_room():
     index = Index(4)
     for label in range(5_000):

@@ -19,7 +19,8 @@ def pass_bounds(waits: Gaps, residency: Residency, replay_size: int, arrival: bo
     visit, up to and including the end. After an `arrival` it is ⌈(C_max + I)/b⌉ (`theory.first_bound`), over the draws
     from the first that knew the class: C_max counts all who were resident then, and I those who came at later draws.
     With several draws a step, b is still the size of one draw: each draw has a schedule of its own that keeps the
-    bound, so their union keeps it too.
+    bound, so their union keeps it too. Where draws exclude classes, a wait counts the steps that did not skip its
+    class, and the bounds are the same; C_max and I are those of all steps of the interval, excluded classes included.
     """
     if not len(waits):
         return np.empty(0, np.int64)

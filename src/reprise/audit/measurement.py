@@ -6,7 +6,7 @@ import numpy as np
 
 from reprise.audit.bounds import pass_bounds
 from reprise.audit.cooccurrence import pair_statistics
-from reprise.audit.gaps import find_gaps
+from reprise.audit.gaps import find_gaps, find_skipped
 from reprise.audit.residency import reconstruct
 from reprise.audit.result import Audit
 from reprise.audit.visits import find_visits
@@ -24,12 +24,17 @@ def measure(tape: Tape) -> Audit:
     residency = reconstruct(tape)
     visits = find_visits(tape, residency)
     resident, wall = find_gaps(visits)
-    gaps, wall_gaps = resident.lengths(), wall.lengths()
+    skipped = find_skipped(tape, residency, visits)
+    gaps, wall_gaps = resident.lengths(skipped), wall.lengths()
     bounds = pass_bounds(resident, residency, tape.replay_size)
-    first, open_, cut = find_waits(visits, residency, tape.replay_size)
+    first, open_, cut = find_waits(visits, residency, tape.replay_size, skipped)
     class_max = int(residency.count.max(initial=0))
     coverage, entropy = pair_statistics(visits, len(residency.classes), class_max)
-    exposure = np.bincount(visits.classes, minlength=len(residency.classes)) / residency.draws()
+    draws = residency.draws()
+    if skipped is not None:
+        draws -= np.bincount(skipped.classes, minlength=len(draws))
+    exposure = np.bincount(visits.classes, minlength=len(draws)) / np.maximum(draws, 1)
+    exposed = exposure[draws > 0]
     p50, p95, p99 = np.percentile(gaps, (50, 95, 99)).tolist() if len(gaps) else (None, None, None)
     overdue = np.count_nonzero(first.lengths > first.bounds)
     overdue += sum(np.count_nonzero(waits.lengths >= waits.bounds) for waits in (open_, cut))
@@ -46,8 +51,8 @@ def measure(tape: Tape) -> Audit:
         deactivations=residency.departures,
         pair_coverage=coverage,
         pair_entropy=entropy,
-        exposure_min=float(exposure.min()) if len(exposure) else None,
-        exposure_max=float(exposure.max()) if len(exposure) else None,
+        exposure_min=float(exposed.min()) if len(exposed) else None,
+        exposure_max=float(exposed.max()) if len(exposed) else None,
         first_max=first.max,
         open_max=open_.max,
         cut_max=cut.max or 0,

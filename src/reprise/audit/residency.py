@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +20,7 @@ class Residency:
 
     A stay is an unbroken run of draws at which the class was resident. Residency is observed at draws only:
     the draws of step t see what steps before t wrote, so a class that leaves and returns between two draws never
-    left. Draws from an empty memory observe nothing; a memory that holds something is never empty again, so the
-    draws that observe are those from the first stay on. Classes are places in `classes`.
+    left. A class all of whose examples were removed has left as by an eviction. Classes are places in `classes`.
     """
 
     steps: int
@@ -113,6 +114,8 @@ def _counts(tape: Tape) -> tuple[Ints, Ints, Ints, Ints]:
 
 def _changes(tape: Tape, labels: Ints) -> Ints:
     """Every coming and leaving of an example as one sorted number: (class · (steps + 1) + draw) · 2 + leaving."""
+    if len(tape.moved):
+        return _changes_with_moves(tape, labels)
     steps, width = tape.written.shape
     held = len(tape.initial)
     places = np.flatnonzero(tape.written.reshape(-1) >= 0)
@@ -128,3 +131,33 @@ def _changes(tape: Tape, labels: Ints) -> Ints:
     changes: Ints = np.concatenate([(owner + draw) * 2, leaving * 2 + 1])
     changes.sort()
     return changes
+
+
+def _changes_with_moves(tape: Tape, labels: Ints) -> Ints:
+    """The same, event by event, where examples were removed or moved to other slots."""
+    total = len(tape) + 1
+    owner = (np.searchsorted(labels, tape.labels) * total).tolist()
+    holder = {slot: owner[example] for slot, example in enumerate(tape.initial.tolist())}
+    changes = [place * 2 for place in holder.values()]
+
+    def leave(slot: int, draw: int) -> None:
+        if (place := holder.pop(slot, None)) is not None:
+            changes.append((place + draw) * 2 + 1)
+
+    moved = {step: list(rows) for step, rows in groupby(tape.moved.tolist(), key=itemgetter(0))}
+    for step, (incoming, written) in enumerate(zip(tape.incoming.tolist(), tape.written.tolist(), strict=True)):
+        draw = step + 1
+        rows = [*moved.get(step, ()), (step, len(incoming), -1, -1)]
+        done = 0
+        for _, after, slot, source in rows:
+            for example, place in zip(incoming[done:after], written[done:after], strict=True):
+                if place >= 0:
+                    leave(place, draw)
+                    holder[place] = owner[example]
+                    changes.append((owner[example] + draw) * 2)
+            done = after
+            if slot != source:
+                leave(slot, draw)
+                if source in holder:
+                    holder[slot] = holder.pop(source)
+    return np.sort(np.array(changes, np.int64))

@@ -35,6 +35,7 @@ KEYS = (
     "never",
     "overdue",
 )
+"""The figures of an audit, in the order of its tables."""
 _MOST_CLASSES = 5_000  # a matrix of counts over more classes would take gigabytes
 
 
@@ -54,6 +55,10 @@ class Audit:
     class then resident since its last visit, or since its arrival if its stay has no visit; it is 0 for a class visited
     at the last draw. A *cut wait* is the same for a stay that an eviction ended, up to its last draw. So every draw of
     every stay is in one wait: first waits, resident gaps, open and cut waits add up to all of them.
+
+    A step *skips* a class that is resident when one of its draws excluded the class and none visited it. Gaps but for
+    wall gaps, other waits, bounds and exposure go by the steps that did not skip the class. An example that was removed
+    has gone as by an eviction.
 
     Two audits are equal when their figures are.
     """
@@ -81,7 +86,8 @@ class Audit:
     pair_entropy: float | None
     """Natural-log entropy of the pairs' shares, over the log of the pairs that `class_max` classes have."""
     exposure_min: float | None
-    """Exposure of the least exposed class; exposure is visits over the draws that found the class resident."""
+    """Exposure of the least exposed class; exposure is visits over the steps that found the class resident and did not
+    skip it. A class that all of them skipped does not count here or in the next."""
     exposure_max: float | None
     """Exposure of the most exposed class."""
     first_max: int | None
@@ -108,7 +114,7 @@ class Audit:
     classes: Ints = field(compare=False)
     """Labels of the classes that were resident at some draw, sorted."""
     exposure: NDArray[np.float64] = field(compare=False)
-    """Exposure of each of `classes`."""
+    """Exposure of each of `classes`; 0 where every step skipped it."""
     gaps: Ints = field(compare=False)
     """All resident gaps, by class and then by time."""
     gap_classes: Ints = field(compare=False)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reprise.audit.bounds import pass_bounds
-from reprise.audit.gaps import Gaps
+from reprise.audit.gaps import Gaps, Skipped
 from reprise.audit.residency import Residency
 from reprise.audit.visits import Visits
 
@@ -22,7 +22,7 @@ class Waits:
     classes: Ints
     """The class label of each."""
     lengths: Ints
-    """How many steps each took."""
+    """How many steps each took; those that skipped the class are not counted."""
     bounds: Ints
     """How long a randomised pass lets each last at most, with the interval's own C_max and I.
 
@@ -42,12 +42,15 @@ class Waits:
         return len(self.lengths)
 
 
-def find_waits(visits: Visits, residency: Residency, replay_size: int) -> tuple[Waits, Waits, Waits]:
+def find_waits(
+    visits: Visits, residency: Residency, replay_size: int, skipped: Skipped | None = None
+) -> tuple[Waits, Waits, Waits]:
     """The waits of every stay that no pair of visits encloses: first waits, open waits and cut waits.
 
     A stay with visits has a *first* wait, from its arrival to its first visit. Every stay ends in a wait, from its last
     visit, or from its arrival when it has none, to its last draw: *open* when that is the tape's last draw, *cut* when
-    an eviction ended the stay. So first waits, gaps, open and cut waits together count every draw of every stay once.
+    an eviction ended the stay. So first waits, gaps, open and cut waits together count every draw of every stay once,
+    but for those that skipped the class.
     """
     steps, stays = visits.steps[visits.by_class], visits.stays[visits.by_class]
     count = np.bincount(stays, minlength=len(residency.owner))
@@ -59,9 +62,11 @@ def find_waits(visits: Visits, residency: Residency, replay_size: int) -> tuple[
     first = Gaps(residency.owner[visited], arrival[visited], steps[(after - count)[visited]])
     rest = Gaps(residency.owner, last, residency.stop - 1)
     bounds = pass_bounds(rest, residency, replay_size, ~visited)
-    labels, lengths, cut = residency.classes[rest.classes], rest.lengths(), residency.stop < residency.steps
+    labels, lengths, cut = residency.classes[rest.classes], rest.lengths(skipped), residency.stop < residency.steps
     return (
-        Waits(residency.classes[first.classes], first.lengths(), pass_bounds(first, residency, replay_size, True)),
+        Waits(
+            residency.classes[first.classes], first.lengths(skipped), pass_bounds(first, residency, replay_size, True)
+        ),
         Waits(labels[~cut], lengths[~cut], bounds[~cut]),
         Waits(labels[cut], lengths[cut], bounds[cut]),
     )

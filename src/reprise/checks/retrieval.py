@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from reprise.checks.changes import check_leaving_out
 from reprise.checks.common import TRIALS, advance, check_arguments, check_running, require, score_for, trial
 from reprise.memory import Memory, Retrieval, Schedule, as_retrieval
 
@@ -13,7 +14,8 @@ def check_retrieval(policy: str | Retrieval | Schedule) -> None:
 
     It is its arguments; equal seeds repeat; it can be saved and restored at any step; a batch is of filled
     slots, none twice, at most n and never empty while anything is stored; it leaves the memory as it was; and
-    a second channel does not disturb the first. A retrieval that needs a score is given one.
+    a second channel does not disturb the first. A retrieval that needs a score is given one. If it can leave classes
+    out of a draw, these do not return, something else does, and it can be saved and restored then.
     """
     retrieval = as_retrieval(policy)
     what = f"retrieval {retrieval!r}"
@@ -22,6 +24,7 @@ def check_retrieval(policy: str | Retrieval | Schedule) -> None:
     for seed in range(TRIALS):
         _check_batches(retrieval, what, seed)
         _check_channels(retrieval, what, seed)
+    check_leaving_out(lambda capacity, seed: Memory(capacity, "reservoir", retrieval, seed), what)
 
 
 def _check_batches(retrieval: Any, what: str, seed: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from reprise.checks.changes import check_removing
 from reprise.checks.common import TRIALS, advance, check_arguments, check_running, require, trial
 from reprise.memory import Memory, Storage, as_storage, is_scored
 
@@ -16,7 +17,8 @@ def check_storage(policy: str | Storage) -> None:
     It is its arguments; equal seeds repeat; it can be saved and restored at any step; a batch gives what its
     examples give one by one; slots fill in order and stay within the capacity; what it returns is what it
     wrote; and it keeps the same examples whatever the retrieval does in between. A storage that goes by a score is
-    given one; as it asks before the batch is written, its batches need not give what their examples give.
+    given one; as it asks before the batch is written, its batches need not give what their examples give. If examples
+    can be removed and it can be resized, what is left is stored into as before, and it can be saved and restored then.
     """
     storage = as_storage(policy)
     what = f"storage {storage!r}"
@@ -27,6 +29,7 @@ def check_storage(policy: str | Storage) -> None:
         if not is_scored(storage):
             _check_batches(storage, what, seed)
         _check_arms(storage, what, seed)
+    check_removing(storage, what)
 
 
 def _check_slots(storage: Any, what: str, seed: int) -> None:

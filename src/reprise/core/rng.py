@@ -19,7 +19,7 @@ from reprise.core.arguments import as_int
 
 _BLOCK = 512
 _WORD = 1 << 64
-_MASK = _WORD - 1
+MASK = _WORD - 1
 _HALF, _LOW_HALF = np.uint64(32), np.uint64(0xFFFFFFFF)
 _PER_COUNTER = 4  # Philox makes four 64-bit words from one counter value
 _PERIOD = _PER_COUNTER << 256
@@ -85,6 +85,19 @@ class Random:
         self._block, self._words, self._next = np.empty(0, np.uint64), [], 0
         return np.concatenate([head, fresh]) if len(head) else fresh
 
+    def take(self, count: int) -> list[int]:
+        """The next `count` raw words as a list; `give_back` undoes it."""
+        start, stop = self._next, self._next + count
+        while stop > len(self._words):
+            self._refill()
+            start, stop = 0, count
+        self._next = stop
+        return self._words[start:stop]
+
+    def give_back(self, count: int) -> None:
+        """The last `count` words, just taken by `take`, are to come again."""
+        self._next -= count
+
     def below(self, bound: int) -> int:
         """A whole number uniform on 0 … bound−1, exactly (Lemire's multiplication with rejection)."""
         place = self._next
@@ -93,23 +106,36 @@ class Random:
             place = 0
         self._next = place + 1
         product = self._words[place] * bound
-        while product & _MASK < bound:
-            if product & _MASK >= _WORD % bound:
+        while product & MASK < bound:
+            if product & MASK >= _WORD % bound:
                 break
             product = self.word() * bound
         return product >> 64
 
     def below_each(self, bounds: Sequence[int]) -> list[int]:
         """`[self.below(bound) for bound in bounds]`, without a call for each."""
-        if self._next + len(bounds) > len(self._words):
-            self._refill()
-        words = self._words[self._next : self._next + len(bounds)]
-        drawn = [product >> 64 if (product := w * b) & _MASK >= b else -1 for w, b in zip(words, bounds)]  # noqa: B905
-        if len(drawn) < len(bounds) or -1 in drawn:
-            # More than a block, or a word to reject (about once in 2⁶⁴/bound): the careful way for the whole call.
+        count = len(bounds)
+        words = self.take(count)
+        drawn = [product >> 64 for w, b in zip(words, bounds) if (product := w * b) & MASK >= b]  # noqa: B905
+        if len(drawn) < count:  # a word to reject (about once in 2⁶⁴/bound): the careful way for the whole call
+            self.give_back(count)
             return [self.below(bound) for bound in bounds]
-        self._next += len(drawn)
         return drawn
+
+    def few_below(self, bounds: Sequence[int], limit: int) -> list[tuple[int, int]]:
+        """As `below_each`, but only the numbers below `limit`, each after its place: for when they are few."""
+        words, least = self.take(len(bounds)), limit << 64
+        found = []
+        for place, word in enumerate(words):
+            bound = bounds[place]
+            product = word * bound
+            if product & MASK < bound:  # as above
+                self.give_back(len(words))
+                drawn = self.below_each(bounds)
+                return [(place, number) for place, number in enumerate(drawn) if number < limit]
+            if product < least:
+                found.append((place, product >> 64))
+        return found
 
     def below_run(self, first: int, count: int) -> NDArray[np.int64]:
         """`[self.below(bound) for bound in range(first, first + count)]` as an array, many at a time."""
@@ -117,11 +143,17 @@ class Random:
             return np.array(self.below_each(range(first, first + count)), np.int64)
         words = self.words(count)
         bounds = np.arange(first, first + count, dtype=np.uint64)
-        low = (words & _LOW_HALF) * bounds  # the 128-bit product in two halves
-        high = (words >> _HALF) * bounds + (low >> _HALF)
-        if (((high << _HALF) | (low & _LOW_HALF)) < bounds).any():
+        low = words & _LOW_HALF
+        low *= bounds
+        low >>= _HALF
+        high = words >> _HALF  # with what follows, the 128-bit product without its last 32 bits
+        high *= bounds
+        high += low
+        # A word to reject has a product whose last 64 bits are below the bound, and so below 2³².
+        if np.count_nonzero(high & _LOW_HALF) < count:
             return self._careful_run(words.tolist(), bounds.tolist())
-        drawn: NDArray[np.int64] = (high >> _HALF).astype(np.int64)
+        high >>= _HALF
+        drawn: NDArray[np.int64] = high.view(np.int64)
         return drawn
 
     def _careful_run(self, words: list[int], bounds: list[int]) -> NDArray[np.int64]:
@@ -130,7 +162,7 @@ class Random:
         drawn = []
         for bound in bounds:
             product = _next_word(taken, self) * bound
-            while product & _MASK < _WORD % bound:
+            while product & MASK < _WORD % bound:
                 product = _next_word(taken, self) * bound
             drawn.append(product >> 64)
         return np.array(drawn, np.int64)
@@ -139,9 +171,9 @@ class Random:
         """A uniform permutation of 0 … size−1: the order of `size` distinct random words."""
         while True:
             words = self.words(size)
-            order = np.argsort(words)
-            ranked = words[order]
-            if not (ranked[1:] == ranked[:-1]).any():
+            order = words.argsort()
+            ranked = words.take(order)
+            if not np.count_nonzero(ranked[1:] == ranked[:-1]):  # `any` takes four times as long
                 return order.astype(np.int64, copy=False)
 
     def shuffled(self, items: list[int]) -> list[int]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+LISTED = 4096  # up to so many classes, what is known of each is in lists: quicker, and small enough for the caches
 LEAST = 4  # places a row begins with; every row starts at a multiple of it and has a multiple of it
 
 
@@ -22,21 +23,22 @@ class Rows:
     in one of twice the size they need. So a write costs O(1), amortised, and the pool holds O(slots).
     """
 
-    __slots__ = ("_apart", "_limit", "_stop", "_unused", "_used", "direct", "end", "first", "pool", "where")
+    __slots__ = ("_limit", "_stop", "_unused", "_used", "apart", "direct", "end", "first", "pool", "where")
 
     def __init__(self, capacity: int) -> None:
         # Views of arrays that give and take Python ints: several times faster than NumPy scalars.
         self.where = np.zeros(capacity, np.int64).data
-        self.pool, self.first, self.end, self._stop = (np.zeros(0, np.int64).data for _ in range(4))
+        self.pool = np.zeros(0, np.int64).data
+        self.first, self.end, self._stop = (_numbers(np.zeros(0, np.int64)) for _ in range(3))
         self.direct = 0
         self._limit = 2 * capacity + 1024
-        self._apart: dict[int, int] = {}
+        self.apart: dict[int, int] = {}
         self._unused: list[int] = []  # numbers of large labels that have gone
         self._used = 0  # of the pool
 
     def number(self, label: int) -> int:
         """The number of a resident class; −1 for some classes that are not."""
-        return label if label < self.direct else self._apart.get(label, -1)
+        return label if label < self.direct else self.apart.get(label, -1)
 
     def count(self, label: int) -> int:
         number = self.number(label)
@@ -54,17 +56,17 @@ class Rows:
                 self._widen(label + 1)
                 self.direct = min(len(self.end), self._limit)
             return label
-        number = self._apart.get(label, -1)
+        number = self.apart.get(label, -1)
         if number < 0:
-            number = self._unused.pop() if self._unused else self._limit + len(self._apart)
+            number = self._unused.pop() if self._unused else self._limit + len(self.apart)
             self._widen(number + 1)
-            self._apart[label] = number
+            self.apart[label] = number
         return number
 
     def leave(self, label: int) -> None:
         """A class is resident no more."""
         if label >= self.direct:
-            self._unused.append(self._apart.pop(label))
+            self._unused.append(self.apart.pop(label))
 
     def _widen(self, numbers: int) -> None:
         have = len(self.end)
@@ -72,7 +74,7 @@ class Rows:
             for name in ("first", "end", "_stop"):
                 wide = np.zeros(max(numbers, 2 * have, 64), np.int64)
                 wide[:have] = getattr(self, name)
-                setattr(self, name, wide.data)
+                setattr(self, name, _numbers(wide))
 
     def append(self, label: int, slot: int) -> None:
         """Add a slot to a row; `Index.put_all` does the same without the calls."""
@@ -109,5 +111,9 @@ class Rows:
         pool = np.zeros(2 * (self._used + extra), np.int64)
         pool[places] = slots
         np.asarray(self.where)[slots] = places
-        self.pool, self.first = pool.data, starts.data
-        self.end, self._stop = (starts + counts).data, (starts + rooms).data
+        self.pool, self.first = pool.data, _numbers(starts)
+        self.end, self._stop = _numbers(starts + counts), _numbers(starts + rooms)
+
+
+def _numbers(array: NDArray[np.int64]) -> list[int] | memoryview[int]:
+    return array.tolist() if len(array) <= LISTED else array.data

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reprise.core.arguments import as_int, as_ints
-from reprise.core.rng import Random
+from reprise.core.rng import MASK, Random
 from reprise.memory.class_slots import LEAST, Rows
 
 
@@ -22,6 +22,7 @@ class Index:
 
     __slots__ = (
         "_label",
+        "_moved",
         "_rows",
         "_watchers",
         "capacity",
@@ -44,6 +45,7 @@ class Index:
         self.stamp_of = self.stamps.data
         self._rows = Rows(capacity)
         self._watchers: list[set[int]] = []
+        self._moved: dict[int, int] = {}  # by stamp, the slot of an example that has moved; some may have gone
 
     def put(self, slot: int, label: int) -> None:
         """Write an example of class `label` into `slot`: a filled one, or the first empty one."""
@@ -51,10 +53,13 @@ class Index:
             raise ValueError(f"slot must be 0 to {self.capacity - 1}, got {slot}")
         self.put_all((slot,), (label,))
 
-    def put_all(self, slots: Sequence[int], labels: Sequence[int]) -> None:
-        """`put` each label into its slot, in order; where the slot is −1 nothing is written."""
-        label_of, stamp_of, rows, where = self._label, self.stamp_of, self._rows, self._rows.where
-        pool, end, direct = rows.pool, rows.end, rows.direct
+    def put_all(self, slots: Iterable[int], labels: Sequence[int]) -> None:
+        """`put` each label into its slot, in order; where the slot is −1 nothing is written.
+
+        A slot is asked for when the writes before it are done.
+        """
+        label_of, stamp_of, rows, writes = self._label, self.stamp_of, self._rows, self.writes
+        pool, where, end, direct = rows.pool, rows.where, rows.end, rows.direct
         for slot, label in zip(slots, labels):  # noqa: B905  (`strict` costs as much as a write)
             if slot < 0:
                 continue
@@ -88,14 +93,70 @@ class Index:
                 where[slot] = place
                 end[number] = place + 1
                 label_of[slot] = label
-            stamp_of[slot] = self.writes
-            self.writes += 1
+            stamp_of[slot] = writes
+            writes += 1
+            self.writes = writes
 
     def _flip(self, label: int) -> None:
         # A class that leaves and returns between two looks is back where it was: two flips cancel.
         self.residents ^= {label}
         for changed in self._watchers:
             changed ^= {label}
+
+    def remove(self, slots: Sequence[int], sources: Sequence[int], targets: Sequence[int]) -> None:
+        """Empty these filled slots, then move the example of each source to its target (`moves.closing`)."""
+        label_of, stamp_of, rows, where = self._label, self.stamp_of, self._rows, self._rows.where
+        pool, end = rows.pool, rows.end
+        for slot in slots:
+            label = label_of[slot]
+            number = rows.number(label)
+            place = end[number] - 1
+            end[number] = place
+            last = pool[place]
+            if last != slot:
+                hole = where[slot]
+                pool[hole] = last
+                where[last] = hole
+            elif place == rows.first[number]:
+                self._flip(label)
+                rows.leave(label)
+            self._moved.pop(stamp_of[slot], None)
+            label_of[slot] = stamp_of[slot] = -1
+        for source, target in zip(sources, targets, strict=True):
+            place = where[source]
+            pool[place] = target
+            where[target] = place
+            label_of[target], stamp_of[target] = label_of[source], stamp_of[source]
+            label_of[source] = stamp_of[source] = -1
+            self._moved[stamp_of[target]] = target
+        self.size -= len(slots)
+        if len(self._moved) > 2 * self.capacity:  # most of them have been overwritten since
+            self._moved = {stamp: slot for stamp, slot in self._moved.items() if self.find(slot, stamp) == slot}
+
+    def resize(self, capacity: int) -> None:
+        """Have room for so many slots, `size` at least."""
+        if capacity < self.size:
+            raise ValueError(f"{self.size} slots are filled, so there must be room for as many, got {capacity}")
+        size = self.size
+        for name, empty in (("labels", -1), ("stamps", -1)):
+            wide = np.full(capacity, empty, np.int64)
+            wide[:size] = getattr(self, name)[:size]
+            setattr(self, name, wide)
+        where = np.zeros(capacity, np.int64)
+        where[:size] = self._rows.where[:size]
+        self.capacity, self._label, self.stamp_of, self._rows.where = (
+            capacity,
+            self.labels.data,
+            self.stamps.data,
+            where.data,
+        )
+
+    def find(self, slot: int, stamp: int) -> int:
+        """Where the example is that was written to `slot` with this stamp; −1 if it has gone."""
+        if slot < self.capacity and self.stamp_of[slot] == stamp:
+            return slot
+        slot = self._moved.get(stamp, -1)
+        return slot if 0 <= slot < self.capacity and self.stamp_of[slot] == stamp else -1
 
     def count(self, label: int) -> int:
         """How many slots hold a class; 0 if it is not resident."""
@@ -114,6 +175,25 @@ class Index:
     def choose(self, labels: Sequence[int], random: Random) -> list[int]:
         """A uniform slot of each of these resident classes."""
         rows = self._rows
+        if not rows.apart:  # a class is its own number
+            pool, first, end = rows.pool, rows.first, rows.end
+            words = random.take(len(labels))
+            try:
+                # As `Random.below`. The test fails where a word is to be rejected and where the class has no slot.
+                slots = [
+                    pool[start + (product >> 64)]
+                    for label, word in zip(labels, words)  # noqa: B905
+                    if (product := word * (count := end[label] - (start := first[label]))) & MASK > count
+                ]
+            except IndexError:  # a class that was never resident
+                slots = []
+            if len(slots) == len(words):
+                return slots
+            random.give_back(len(words))
+        return self._choose(labels, random)
+
+    def _choose(self, labels: Sequence[int], random: Random) -> list[int]:
+        rows = self._rows
         pool, end, direct = rows.pool, rows.end, rows.direct
         numbers = [label if label < direct else rows.number(label) for label in labels]
         firsts = list(map(rows.first.__getitem__, numbers))
@@ -130,7 +210,9 @@ class Index:
         return changed
 
     def state_dict(self) -> dict[str, Any]:
+        moved = [[stamp, slot] for stamp, slot in sorted(self._moved.items()) if self.find(slot, stamp) == slot]
         return {
+            **({"moved": moved} if moved else {}),
             "labels": self.labels[: self.size].tolist(),
             "stamps": self.stamps[: self.size].tolist(),
             "order": [slot for label in sorted(self.residents) for slot in self._rows.row(label).tolist()],
@@ -151,6 +233,7 @@ class Index:
         self.labels[:size], self.stamps[:size] = labels, stamps
         self.labels[size:] = self.stamps[size:] = -1
         self.residents = set(labels.tolist())
+        self._moved = {int(stamp): int(slot) for stamp, slot in state.get("moved", ())}
         self._rows = Rows(self.capacity)
         for slot in order.tolist():
             self._rows.append(self._label[slot], slot)

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Set
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from reprise.core.arguments import as_array, as_int, as_ints
+from reprise.core.arguments import as_int, as_ints
 from reprise.core.rng import Random, check_seed
+from reprise.memory.given import checked_score, label_list, label_set
 from reprise.memory.index import Index
+from reprise.memory.moves import Moves, closing
 from reprise.memory.plain import original, plain
 from reprise.memory.protocols import Retrieval, Schedule, Score, Storage, fresh
 from reprise.memory.resolve import as_retrieval, as_storage, is_scored, spec_of
+from reprise.memory.storage import External
+
+_RESIZE = "resize"  # the random stream of who goes when the capacity shrinks
+NOBODY: tuple[int, ...] = ()
+
+_array, _INT64 = np.array, np.dtype(np.int64)
 
 
 class Draw:
@@ -49,6 +57,9 @@ class Memory:
     `draws` is the number of draws a step takes, each with a schedule of its own: `draw(n, channel=1)` is the
     second.
 
+    Examples can be removed again (`remove`, `clear`), the capacity changed (`resize`), and classes kept out of a draw
+    (`draw(n, exclude=…)`). With `storage="external"` the caller keeps the examples, and `assign` says what they are.
+
     A memory may be copied and pickled. The copy goes on as this one would have, and neither disturbs the other.
     """
 
@@ -60,7 +71,7 @@ class Memory:
         seed: int = 0,
         draws: int = 1,
     ) -> None:
-        self.capacity = as_int(capacity, "capacity", 1)
+        self.capacity = self._made = as_int(capacity, "capacity", 1)
         self.seed = check_seed(seed)
         self.storage = as_storage(storage)
         self.retrieval = as_retrieval(retrieval)
@@ -71,6 +82,7 @@ class Memory:
         self._index = Index(self.capacity)
         self._store = fresh(self.storage, Storage)
         self._store.start(self._random)
+        self._external = self._store if isinstance(self._store, External) else None
         self._keeps_by_score = is_scored(self.storage)
         self._kept = tuple(self._randoms)  # the storage's own streams
         self._channels = [self._channel(number) for number in range(self.draws)]
@@ -90,8 +102,20 @@ class Memory:
         channel.start(source, self._index)
         return channel
 
-    def draw(self, n: int, *, channel: int = 0, score: Score | None = None) -> Draw:
-        """At most n stored examples, none twice; empty when the memory is empty or n is 0."""
+    def draw(
+        self,
+        n: int,
+        *,
+        channel: int = 0,
+        score: Score | None = None,
+        exclude: Iterable[int] | ArrayLike = NOBODY,
+        only: Iterable[int] | ArrayLike | None = None,
+    ) -> Draw:
+        """At most n stored examples, none twice; empty when the memory is empty or n is 0.
+
+        Labels in `exclude` do not return in this draw; with `only`, no other labels do. Labels that are not stored are
+        passed over. When nothing is left, the draw is empty.
+        """
         if type(n) is not int or n < 0:
             n = as_int(n, "the replay size", 0)
         if (type(channel) is not int or channel) and as_int(channel, "channel", 0) >= self.draws:
@@ -99,10 +123,33 @@ class Memory:
         if score is not None and self._unscored:
             raise ValueError(f"{self.retrieval_spec!r} does not choose by a score: call draw(n) without one")
         index = self._index
-        slots = self._channels[channel].draw(n, index, score) if n and index.size else []
+        barred = None if exclude is NOBODY and only is None else self.barred(exclude, only)
+        if self._external is not None and score is not None:
+            score = self._external.scored_by_name(score)
+        if barred or (n and not index.size):
+            slots = self._draw_among(channel, n, score, barred or frozenset())
+        else:
+            slots = self._channels[channel].draw(n, index, score) if n else []
         self.steps += channel == 0
-        drawn = np.array(slots, np.int64)
-        return Draw(drawn, index.labels.take(drawn))
+        drawn = _array(slots, _INT64)
+        labels = index.labels[drawn]
+        return Draw(drawn if self._external is None else self._external.named(slots), labels)
+
+    def barred(
+        self, exclude: Iterable[int] | ArrayLike = (), only: Iterable[int] | ArrayLike | None = None
+    ) -> set[int]:
+        """The stored classes that a draw with these arguments leaves out."""
+        residents = self._index.residents
+        barred = label_set(exclude, "exclude") & residents
+        return barred if only is None else barred | (residents - label_set(only, "only"))
+
+    def _draw_among(self, channel: int, n: int, score: Score | None, barred: Set[int]) -> list[int]:
+        draw_among: Callable[..., list[int]] | None = getattr(self._channels[channel], "draw_among", None)
+        if draw_among is None and barred:
+            raise ValueError(f"{self.retrieval_spec!r} cannot leave classes out: it has no method 'draw_among'")
+        if draw_among is None or not n or not self._index.writes:
+            return []
+        return draw_among(n, self._index, score, barred)  # also when the memory is empty: that all have gone is news
 
     def store(self, labels: ArrayLike, *, score: Score | None = None) -> NDArray[np.int64]:
         """Offer a batch in order; for each label, the slot it was written to, or −1 when it was not kept.
@@ -110,22 +157,121 @@ class Memory:
         A slot may be given twice in one batch: the later example is the one that stays. `score` is for a storage that
         goes by one: `score(slots)` tells of stored examples, `score()` of those that are offered.
         """
-        given = _labels(labels)
+        if self._external is not None:
+            raise ValueError("'external' storage is your own: say what a slot holds by assign(slots, labels)")
+        given = label_list(labels)
         if (score is not None) != self._keeps_by_score:
             does, how = ("keeps", ", score=function of slots") if score is None else ("does not keep", "")
             raise ValueError(f"{self.storage_spec!r} {does} by a score: call store(labels{how})")
         if score is None:
-            return np.array(self._store.assign(given, self._index), np.int64)
+            return _array(self._store.assign(given, self._index), _INT64)
         if not given:
             return np.empty(0, np.int64)  # there is nobody to tell of
         before = {name: self._randoms[name].state_dict() for name in self._kept}
-        assign: Callable[..., list[int]] = self._store.assign
+        assign: Callable[..., Any] = self._store.assign
         try:
-            return np.array(assign(given, self._index, _checked(score, len(given), self._index)), np.int64)
+            return np.array(assign(given, self._index, checked_score(score, len(given), self._index)), np.int64)
         except BaseException:
             for name, state in before.items():
                 self._randoms[name].load_state_dict(state)
             raise
+
+    def assign(self, slots: ArrayLike, labels: ArrayLike) -> None:
+        """For storage "external": each of your slots now holds an example of its label, or nothing where that is −1.
+
+        Slots are numbers below the capacity in any order, and some may be empty. `draw` names your slots, and `labels`
+        has one entry for each slot there is. A slot that is named twice holds what is said last.
+        """
+        store = self._external
+        if store is None:
+            raise ValueError(f"{self.storage_spec!r} decides itself what it keeps: call store(labels), not assign")
+        where = as_ints(slots, "slots", 0, self.capacity)
+        given = as_ints(labels, "labels", -1)
+        if len(where) != len(given):
+            raise ValueError(f"assign takes one label for each slot, got {len(where)} slots and {len(given)} labels")
+        if not len(given) or given.min() >= 0:  # as almost always
+            store.put_all(where.tolist(), given.tolist(), self._index)
+            return
+        for slot, label in zip(where.tolist(), given.tolist(), strict=True):
+            if label >= 0:
+                store.put_all((slot,), (label,), self._index)
+            elif slot in store.inner:
+                self._drop([store.inner[slot]])
+
+    def remove(self, *, slots: ArrayLike | None = None, labels: Iterable[int] | ArrayLike | None = None) -> Moves:
+        """Remove the examples in these slots, or all examples of these labels; labels not stored are passed over.
+
+        The filled slots are 0 … len(memory)−1 again: the last ones move into the holes, and `Moves` says which. Storage
+        fills the empty slots with what comes next. With storage "external" nothing moves: your slots are empty now.
+        """
+        if (slots is None) == (labels is None):
+            raise ValueError("remove takes either slots=… or labels=…")
+        if labels is not None:
+            classes = label_set(labels, "labels") & self._index.residents
+            chosen = [slot for label in classes for slot in self._index.slots(label)]
+        else:
+            chosen = self._filled(as_ints(() if slots is None else slots, "slots", 0, self.capacity).tolist())
+        self._need("remove", "forget")
+        return self._drop(sorted(chosen))
+
+    def _filled(self, slots: list[int]) -> list[int]:
+        """The slots of the index that these slots stand for, each once; all must be filled."""
+        inner = range(self._index.size) if self._external is None else self._external.inner
+        if empty := [slot for slot in slots if slot not in inner]:
+            raise ValueError(f"slots must be filled, and slot {empty[0]} is empty")
+        return list({inner[slot] for slot in slots})
+
+    def clear(self) -> None:
+        """Remove everything. Storage begins anew, as with an empty memory, and random streams go on."""
+        everything = range(self._index.size)
+        self._index.remove(everything, (), ())
+        self._store = fresh(self.storage, Storage)
+        self._store.start(self._random)
+        self._external = self._store if isinstance(self._store, External) else None
+
+    def resize(self, capacity: int) -> Moves:
+        """Have room for another number of examples. `Moves` says what went and what moved, as for `remove`.
+
+        A smaller memory gives up uniformly chosen examples, unless its storage has a rule of its own: `fifo` gives up
+        the oldest, `brs`, `brs-always` and `cbrs` those of largest classes, "external" the slots that are no more. A
+        larger one does not bring back what was let go: what comes next fills the new slots.
+        """
+        capacity = as_int(capacity, "capacity", 1)
+        index, store = self._index, self._external
+        self._need("resize", "forget", "resized")
+        if store is not None:
+            chosen = [inner for name, inner in store.inner.items() if name >= capacity]
+        elif (excess := index.size - capacity) > 0:
+            random = self._random(_RESIZE)
+            release = getattr(self._store, "release", None)
+            chosen = random.sample(index.size, excess) if release is None else release(excess, index, random)
+            if len({slot for slot in chosen if 0 <= slot < index.size}) != len(chosen) or len(chosen) != excess:
+                raise ValueError(f"{self.storage_spec!r} must release {excess} different filled slots, got {chosen}")
+        else:
+            chosen = []
+        moves = self._drop(sorted(chosen))
+        if capacity != self.capacity:
+            index.resize(capacity)
+            self.capacity = capacity
+            self._store.resized(index)  # type: ignore[attr-defined]
+        return moves
+
+    def _need(self, what: str, *methods: str) -> None:
+        for name in methods:
+            if not callable(getattr(self._store, name, None)):
+                raise ValueError(f"{self.storage_spec!r} does not know how to {what}: it has no method {name!r}")
+
+    def _drop(self, chosen: list[int]) -> Moves:
+        """Empty these slots of the index, sorted, and close the holes."""
+        sources, targets = closing(chosen, self._index.size)
+        removed = np.array(chosen, np.int64)
+        moved = np.array([sources, targets], np.int64)
+        if self._external is not None:
+            removed, moved = np.sort(self._external.named(chosen)), np.empty((2, 0), np.int64)
+        if chosen:
+            self._store.forget(chosen, list(zip(sources, targets, strict=True)), self._index)  # type: ignore[attr-defined]
+            self._index.remove(chosen, sources, targets)
+        return Moves(removed, *moved)
 
     @property
     def scored(self) -> str | None:
@@ -149,9 +295,16 @@ class Memory:
 
     @property
     def labels(self) -> NDArray[np.int64]:
-        """The label of slot 0, 1, …: a copy, `len(memory)` long."""
+        """The label of slot 0, 1, …: a copy, `len(memory)` long.
+
+        With storage "external" it is `capacity` long, and −1 stands for an empty slot.
+        """
         labels: NDArray[np.int64] = self._index.labels[: self._index.size].copy()
-        return labels
+        if self._external is None:
+            return labels
+        named = np.full(self.capacity, -1, np.int64)
+        named[self._external.names] = labels
+        return named
 
     @property
     def classes(self) -> NDArray[np.int64]:
@@ -163,9 +316,10 @@ class Memory:
         return {label: self._index.count(label) for label in sorted(self._index.residents)}
 
     def __repr__(self) -> str:
+        more = f", draws={self.draws}" if self.draws > 1 else ""
         return (
-            f"Memory(capacity={self.capacity}, storage={self.storage_spec!r}, retrieval={self.retrieval_spec!r}, "
-            f"seed={self.seed}{f', draws={self.draws}' if self.draws > 1 else ''})"
+            f"{type(self).__name__}(capacity={self.capacity}, storage={self.storage_spec!r}, "
+            f"retrieval={self.retrieval_spec!r}, seed={self.seed}{more})"
         )
 
     def state_dict(self) -> dict[str, Any]:
@@ -176,6 +330,7 @@ class Memory:
         return {
             "version": 1,
             "capacity": self.capacity,
+            **({} if self.capacity == self._made else {"made": self._made}),
             "storage": self.storage_spec,
             "retrieval": self.retrieval_spec,
             "draws": self.draws,
@@ -188,22 +343,31 @@ class Memory:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Become the memory that gave this state, seed included; on any fault, an error and no change."""
+        """Become the memory that gave this state, seed included; on any fault, an error and no change.
+
+        A state of a memory that was resized is taken by one of its first capacity, and by one of its last.
+        """
         if not isinstance(state, dict) or "capacity" not in state:
             raise ValueError(f"this is not a memory's state: {type(state).__name__} without a 'capacity'")
-        mine = {"version": 1, "capacity": self.capacity, "storage": self.storage_spec, "retrieval": self.retrieval_spec}
+        made = state.get("made", state["capacity"])
+        same = state["capacity"] if made in (self._made, self.capacity) else self.capacity
+        mine = {"version": 1, "capacity": same, "storage": self.storage_spec, "retrieval": self.retrieval_spec}
         for name, value in {**mine, "draws": self.draws}.items():
             if state.get(name) != value:
                 raise ValueError(f"the state is of a memory with {name} {state.get(name)!r}, this one has {value!r}")
         try:
-            other = Memory(self.capacity, self.storage, self.retrieval, state["seed"], self.draws)
+            other = type(self).__new__(type(self))
+            Memory.__init__(other, state["capacity"], self.storage, self.retrieval, state["seed"], self.draws)
             other._load(state)
         except (LookupError, TypeError, AttributeError, OverflowError) as error:
             raise ValueError(f"this memory state is damaged: {type(error).__name__}: {error}") from error
-        self.__dict__ = other.__dict__
+        self.__dict__.update(other.__dict__)
 
     def _load(self, state: dict[str, Any]) -> None:
         self.steps = as_int(state["steps"], "the state's steps", 0)
+        self._made = as_int(state.get("made", self.capacity), "the state's first capacity", 1)
+        if _RESIZE in state["random"]:
+            self._random(_RESIZE)
         self._index.load_state_dict(state["index"])
         self._store.load_state_dict(original(state["store"]))
         for channel, saved in zip(self._channels, state["channels"], strict=True):
@@ -221,30 +385,3 @@ class Memory:
         storage, retrieval, state = saved
         Memory.__init__(self, state["capacity"], storage, retrieval, state["seed"], state["draws"])
         self._load(state)
-
-
-def _checked(score: Score, incoming: int, index: Index) -> Score:
-    """The score, which tells of what was there before the batch, with its answers checked."""
-    writes, stored = index.writes, index.size
-
-    def checked(slots: ArrayLike | None = None) -> NDArray[np.float64]:
-        if index.writes != writes:
-            raise RuntimeError("a storage asks for scores before it writes: what a slot held may be gone already")
-        given = None if slots is None else as_ints(slots, "slots", 0, stored)
-        values = np.asarray(score() if given is None else score(given), np.float64)
-        count = incoming if given is None else len(given)
-        if values.ndim not in (1, 2) or len(values) != count or not np.isfinite(values).all():
-            raise ValueError(f"the score must give finite numbers for each of {count} examples, got {values!r}")
-        return values if values.ndim == 2 else values[:, None]
-
-    return checked
-
-
-def _labels(labels: ArrayLike) -> list[int]:
-    array = as_array(labels, "labels")
-    if array.ndim == 1 and array.dtype.kind in "iu":
-        values: list[int] = array.tolist()
-        if not values or (min(values) >= 0 and array.dtype.kind == "i"):
-            return values
-    checked: list[int] = as_ints(array, "labels").tolist()
-    return checked

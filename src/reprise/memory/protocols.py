@@ -12,6 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
+import numpy as np
+from numpy.typing import NDArray
+
 from reprise.core.rng import Random
 from reprise.memory.index import Index
 
@@ -25,6 +28,7 @@ A retrieval gets one number for each. A storage gets an array with one row for e
 of the incoming examples, in order. It asks before it writes: slots mean what they held before the batch.
 """
 Source = Callable[[str], Random]
+"""Gives the random stream of a name; the memory saves its position."""
 
 
 @runtime_checkable
@@ -34,6 +38,11 @@ class Storage(Protocol):
     One that goes by a score says `scored`: then `assign` has a third argument, `score`, and nothing can be planned
     ahead. In a training run the word says what is told of every example: `scored = "features"` those that the head
     sees, `scored = "gradients"` those of its cross-entropy with respect to the head's parameters, one row of numbers.
+
+    Examples can be removed from a memory whose storage has `forget(slots, moves, index)`: those in `slots`, sorted, are
+    about to go, then those of `moves` move from one slot to another, (source, target); `index` still has them all. It
+    can be resized if there is `resized(index)` besides, which is called when `index.capacity` is another. Then
+    `release(count, index, random)` names the slots to give up for a smaller capacity; without it they are uniform.
     """
 
     def fresh(self) -> Self: ...
@@ -41,7 +50,7 @@ class Storage(Protocol):
     def start(self, source: Source) -> None:
         """Begin with an empty memory; `source("storage")` is the random stream for what is kept."""
 
-    def assign(self, labels: list[int], index: Index) -> list[int]:
+    def assign(self, labels: list[int], index: Index) -> list[int] | NDArray[np.int64]:
         """Give each example a slot, in order: `index.put(slot, label)` if it is kept. Return the slots, −1 for none."""
 
     def state_dict(self) -> dict[str, Any]: ...
@@ -61,6 +70,10 @@ class Schedule(Protocol):
     One whose law is known says so by `gap_tail(classes, slots, longest)`: an array of the probabilities of a gap of at
     least 1, 2, … `longest` steps on a fixed set of `classes`, with `slots` to a draw, or None where no law is known.
     Without that method none is.
+
+    One that can leave classes out of a draw has `take_among(k, batch, barred)`: as `take`, but none of `barred`, a set
+    of resident classes that are not all there are. For one without that method these have departed when the draw
+    begins, and they arrive with the next draw that allows them. If it then knows no class at all, it is not asked.
 
     A wait counts draws, the one that ends it included. What a schedule promises of waits that end it also keeps of a
     wait that is cut off, by the end of a run or by an eviction: it cannot know that, and the visit would have come one
@@ -102,6 +115,10 @@ class Retrieval(Protocol):
     One that needs a score says `scored = True`: its tapes cannot be planned. One that says `scored = False` is never
     given one: a draw with a score is an error. One whose law is known says so by `gap_tail(classes, per_class, slots,
     longest)`, as a schedule does, for a memory that holds `per_class` examples of each class and stands still.
+
+    One that can leave classes out has `draw_among(n, index, score, barred)`: as `draw`, but no slot of these classes.
+    None may be left, and the memory itself may be empty if everything was removed. Without that method a draw that
+    leaves classes out is an error.
     """
 
     def fresh(self) -> Self: ...

@@ -45,7 +45,7 @@ class ExamplePass:
     """The examples of a class by shuffled passes of its own, so that none waits more than two passes less one visit.
 
     A deck entry names a slot and when it was written: a slot written since holds another example, and its entry
-    is void. New examples join at the next shuffle.
+    is void. An example that has moved to another slot keeps its place. New examples join at the next shuffle.
     """
 
     def __init__(self, random: Random) -> None:
@@ -68,9 +68,12 @@ class ExamplePass:
         while True:
             while deck:
                 slot, stamp = deck.pop()
-                if index.stamp_of[slot] == stamp:
-                    self.batch.add(slot)
-                    return slot
+                if slot >= index.capacity or index.stamp_of[slot] != stamp:
+                    slot = index.find(slot, stamp)
+                    if slot < 0:
+                        continue
+                self.batch.add(slot)
+                return slot
             slots = self.random.shuffled(index.slots(label))
             # What is already in this batch comes last, and there is something else: `taken` is below the count.
             slots.sort(key=self.batch.__contains__)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from reprise.core.arguments import as_int
 from reprise.core.registry import Policy, register
 from reprise.memory.index import Index
 from reprise.memory.protocols import Score, Source
+from reprise.memory.retrieval.among import sample_among
 
 
 @register("retrieval", "mir", argument=int)
@@ -29,10 +31,21 @@ class MaximallyInterfered(Policy):
         self.random = source("example choice")
 
     def draw(self, n: int, index: Index, score: Score | None) -> list[int]:
+        return self.draw_among(n, index, score, frozenset())
+
+    def draw_among(self, n: int, index: Index, score: Score | None, barred: Set[int]) -> list[int]:
+        if not index.size:
+            return []
         if score is None:
             raise ValueError(f"'{self.spec}' chooses by score: call draw(n, score=function of slots)")
         before = self.random.state_dict()
-        pool = np.array(self.random.sample(index.size, min(self.candidates, index.size)), np.int64)
+        if barred:
+            chosen = sample_among(self.candidates, index, barred, self.random)
+        else:
+            chosen = self.random.sample(index.size, min(self.candidates, index.size))
+        if not chosen:
+            return []
+        pool = np.array(chosen, np.int64)
         try:
             values = np.asarray(score(pool), np.float64)
             if values.shape != pool.shape or np.isnan(values).any():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Set
+from functools import partial
 from typing import Any
 
 from reprise.core.registry import Policy
@@ -47,9 +49,37 @@ class Scheduled(Policy):
         labels = schedule.take(size, ())
         if len(labels) == size == len(set(labels)):
             return self._examples.once(labels, index)
-        return self._fill(labels, size, index)
+        return self._fill(labels, size, index, schedule.take)
 
-    def _fill(self, labels: list[int], size: int, index: Index) -> list[int]:
+    def draw_among(self, n: int, index: Index, score: Score | None, barred: Set[int]) -> list[int]:
+        """As `draw`, but without these resident classes.
+
+        A schedule with a method `take_among` leaves them out itself. For any other they have departed, and come again
+        with the first draw that they are allowed in: until then they are among `_changed`, as news that it has not had.
+        """
+        changed, residents = self._changed, index.residents
+        away = {label for label in changed if label not in residents}
+        take = getattr(self._schedule, "take_among", None)
+        if take is None:
+            arrived, departed = changed - away - barred, away | (barred - changed)
+            changed.clear()
+            changed |= barred
+            ask = self._schedule.take
+        else:
+            arrived, departed = changed - away, away
+            changed.clear()
+            ask = partial(take, barred=barred)
+        self._schedule.begin(n, sorted(arrived), sorted(departed))
+        self._examples.forget(away)
+        size = min(n, index.size - sum(map(index.count, barred)))
+        if not size:
+            return []
+        labels = ask(size, ())
+        if len(labels) == size == len(set(labels)):
+            return self._examples.once(labels, index)
+        return self._fill(labels, size, index, ask)
+
+    def _fill(self, labels: list[int], size: int, index: Index, ask: Callable[..., list[int]]) -> list[int]:
         slots: list[int] = []
         batch: list[int] = []
         taken: dict[int, int] = {}
@@ -64,7 +94,7 @@ class Scheduled(Policy):
                     taken[label] = count + 1
             if len(batch) == size or not labels or asks > index.size:
                 return slots
-            labels = self._schedule.take(size - len(batch), batch)
+            labels = ask(size - len(batch), batch)
             asks += 1
 
     def gap_tail(self, classes: int, per_class: int, slots: int, longest: int) -> Floats | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from reprise.core.registry import Policy, register
 from reprise.memory.index import Index
 from reprise.memory.protocols import Score, Source
+from reprise.memory.retrieval.among import sample_among
 from reprise.memory.theory.laws import Floats, uniform_inclusion
 
 
@@ -26,6 +28,9 @@ class Uniform(Policy):
 
     def draw(self, n: int, index: Index, score: Score | None) -> list[int]:
         return self.random.sample(index.size, min(n, index.size))
+
+    def draw_among(self, n: int, index: Index, score: Score | None, barred: Set[int]) -> list[int]:
+        return sample_among(n, index, barred, self.random)
 
     def gap_tail(self, classes: int, per_class: int, slots: int, longest: int) -> Floats:
         seen = uniform_inclusion(classes, per_class, slots)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from reprise.core.arguments import as_float
 from reprise.core.registry import Policy, register
 from reprise.core.rng import Random
 from reprise.memory.schedule.deck import rounds
+from reprise.memory.schedule.full_steps import FullSteps
 from reprise.memory.schedule.ring import Ring
 from reprise.memory.theory.laws import Floats, deadline_gap_pmf, geometric_tail, tail_of
 
@@ -42,16 +43,17 @@ class Deadline(Policy):
         self.last: dict[int, int] = {}  # step of the last visit; one before the first draw that knew the class
         self.due: dict[int, int] = {}
         self.steps: dict[int, dict[int, None]] = {}  # the classes due at a step, in order of entry; never none
-        self.full: list[int] = []  # the steps that hold n deadlines or more, sorted
+        self.full = FullSteps()  # those that hold n deadlines or more
         self.late: dict[int, None] = {}  # due now
 
     def begin(self, n: int, arrived: Sequence[int], departed: Sequence[int]) -> None:
         self.now = now = self.now + 1
         if arrived or departed or n != self.n:
             self._change(n, arrived, departed)
-        if self.full and self.full[0] == now:
-            del self.full[0]
-        for label in self.steps.pop(now, ()):
+        due = self.steps.pop(now, {})
+        if len(due) >= n:
+            self.full.remove(now)
+        for label in due:
             del self.due[label]
             if self.last[label] + self.cap > now:
                 self._defer(label)  # the set has grown since: it may wait a little longer
@@ -65,18 +67,18 @@ class Deadline(Policy):
             del self.last[label]
         if n != self.n:
             self.n = n
-            self.full = sorted(step for step, holders in self.steps.items() if len(holders) >= n)
-        self.cap = self.bound(len(self.ring.ids), n)
+            self.full = FullSteps(step for step, holders in self.steps.items() if len(holders) >= n)
+        self.cap = self.bound(self.ring.size, n)
         for label in self.random.shuffled(list(arrived)) if arrived else ():
             self.last[label] = self.now - 1
             self._defer(label)
 
     def take(self, k: int, batch: Sequence[int]) -> list[int]:
-        taken, rest = rounds(k, self.ring.ids, self.random)
+        taken, rest = rounds(k, self.ring, self.random)
         if taken:
             taken += self.ring.draw(rest, self.random)
         else:
-            taken = list(self.late)[:rest] if self.late else []
+            taken = list(islice(self.late, rest)) if self.late else []
             taken += self.ring.draw_outside(rest - len(taken), self.late, self.random)
         self._serve(dict.fromkeys(taken))
         return taken
@@ -92,7 +94,7 @@ class Deadline(Policy):
             else:
                 holders = steps[step]
                 if len(holders) == n:
-                    del full[bisect_left(full, step)]
+                    full.remove(step)
                 del holders[label]
                 if not holders:
                     del steps[step]
@@ -110,7 +112,7 @@ class Deadline(Policy):
             return
         holders = self.steps[step]
         if len(holders) == self.n:
-            del self.full[bisect_left(self.full, step)]
+            self.full.remove(step)
         del holders[label]
         if not holders:
             del self.steps[step]
@@ -120,7 +122,7 @@ class Deadline(Policy):
         step = self.last[label] + self.cap
         holders = self.steps.get(step)
         if holders is not None and len(holders) >= self.n:
-            step = self._before_full(step)
+            step = self.full.before(step)
             holders = self.steps.get(step)
         if step <= self.now:  # every step up to the limit is full: now is the only one left
             self.late[label] = None
@@ -130,18 +132,7 @@ class Deadline(Policy):
             holders = self.steps[step] = {}
         holders[label] = None
         if len(holders) == self.n:
-            if self.full and self.full[-1] > step:
-                insort(self.full, step)
-            else:
-                self.full.append(step)
-
-    def _before_full(self, step: int) -> int:
-        """The latest step with room before this one, which is full."""
-        full, place = self.full, bisect_left(self.full, step)
-        # Steps in a row are all as far from their places in the list as this one is; those before the row are less far.
-        apart = step - place
-        row = 0 if full[0] == apart else bisect_left(range(place), apart, key=lambda at: full[at] - at)
-        return full[row] - 1
+            self.full.add(step)
 
     def bound(self, classes: int, n: int) -> int:
         return -(-self._exact.numerator * classes // (self._exact.denominator * n)) if n < classes else 1
@@ -176,4 +167,4 @@ class Deadline(Policy):
         self.steps = {step: holders for step, holders in steps.items() if holders}
         self.due = {label: step for step, holders in self.steps.items() for label in holders}
         self.late = {int(label): None for label in state["late"]}
-        self.full = sorted(step for step, holders in self.steps.items() if len(holders) >= self.n)
+        self.full = FullSteps(step for step, holders in self.steps.items() if len(holders) >= self.n)

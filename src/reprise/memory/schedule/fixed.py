@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence, Set
+from heapq import heappop, heappush
 from typing import Any
 
 import numpy as np
 
 from reprise.core.registry import Policy, register
 from reprise.core.rng import Random
-from reprise.memory.schedule.deck import Residents
 from reprise.memory.theory.laws import Floats, tail_of
 
 
@@ -23,19 +23,81 @@ class FixedCycle(Policy):
     """
 
     def start(self, random: Random) -> None:
-        self.residents = Residents()
-        self.last = -1
+        self._resume((), -1)
+
+    def _resume(self, residents: Iterable[int], last: int, missed: Iterable[int] = ()) -> None:
+        self.residents = set(residents)
+        self.last = last
+        self.round = sorted(self.residents)  # as they were when the cursor was last at the beginning
+        self.place = bisect_right(self.round, last)
+        self.changed = False  # since then
+        self.come: list[int] = []  # a heap of arrivals ahead of the cursor
+        self.missed = list(missed)  # classes that were passed over while they were barred: first to come
 
     def begin(self, n: int, arrived: Sequence[int], departed: Sequence[int]) -> None:
         if arrived or departed:
-            self.residents.change(arrived, departed)
+            self.changed = True
+            self.residents.difference_update(departed)
+            self.residents.update(arrived)
+            for label in arrived:
+                if label > self.last:
+                    heappush(self.come, label)
+            if self.missed:
+                self.missed = [label for label in self.missed if label in self.residents]
 
     def take(self, k: int, batch: Sequence[int]) -> list[int]:
-        ids = self.residents.ids
-        first = bisect_right(ids, self.last)
-        taken = [ids[place % len(ids)] for place in range(first, first + k)]
-        self.last = taken[-1]
+        return self.take_among(k, batch, frozenset()) if self.missed else self._cycle(k)
+
+    def take_among(self, k: int, batch: Sequence[int], barred: Set[int]) -> list[int]:
+        """Whoever was passed over comes first; the cursor goes on when none of these may come.
+
+        So it meets no class twice before one that waits here, and that one has at most the others that wait before it.
+        """
+        count = len(self.residents) - len(barred)
+        whole, rest = divmod(k, count)
+        if whole:
+            self.missed = [label for label in self.missed if label in barred]
+        served = [label for label in self.missed if label not in barred][:rest]
+        now, waiting = set(served), set(self.missed)
+        while len(served) < rest:
+            (label,) = self._cycle(1)
+            if label in barred and label not in waiting:
+                waiting.add(label)
+                self.missed.append(label)
+            elif label not in barred and label not in now:
+                now.add(label)
+                served.append(label)
+        self.missed = [label for label in self.missed if label not in now]
+        return sorted(self.residents - barred) * whole + served if whole else served
+
+    def _cycle(self, k: int) -> list[int]:
+        """The next k classes that the cursor meets."""
+        taken: list[int] = []
+        while len(taken) < k:
+            if self.changed:
+                taken.append(self._next())
+            else:
+                served = self.round[self.place : self.place + k - len(taken)]
+                self.place += len(served)
+                taken += served or [self._next()]
+            self.last = taken[-1]
         return taken
+
+    def _next(self) -> int:
+        """The next class, where some of the round may have left and others may have come."""
+        order, come, residents, last = self.round, self.come, self.residents, self.last
+        while self.place < len(order) and (order[self.place] not in residents or order[self.place] <= last):
+            self.place += 1
+        while come and (come[0] not in residents or come[0] <= last):
+            heappop(come)
+        if self.place < len(order) and not (come and come[0] < order[self.place]):
+            return order[self.place]
+        if come:
+            return come[0]
+        if self.changed:
+            self.round, self.changed = sorted(residents), False
+        self.place = 1
+        return self.round[0]
 
     def bound(self, classes: int, n: int) -> int:
         return -(-classes // n)
@@ -55,8 +117,9 @@ class FixedCycle(Policy):
         return tail_of(law, longest)
 
     def state_dict(self) -> dict[str, Any]:
-        return {"residents": list(self.residents.ids), "last": self.last}
+        missed = {"missed": list(self.missed)} if self.missed else {}
+        return {"residents": sorted(self.residents), "last": self.last, **missed}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.residents = Residents(state["residents"])
-        self.last = int(state["last"])
+        residents, missed = map(int, state["residents"]), map(int, state.get("missed", ()))
+        self._resume(residents, int(state["last"]), missed)

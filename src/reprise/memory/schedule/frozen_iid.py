@@ -30,17 +30,16 @@ class FrozenIndependent(Policy):
     def start(self, random: Random) -> None:
         self.random = random
         self.blocks = Blocks(self.size)
-        self.filled: list[int] = []
 
     def begin(self, n: int, arrived: Sequence[int], departed: Sequence[int]) -> None:
         if arrived or departed:
             self.blocks.change(n, arrived, departed, self.random)
-            self.filled = self.blocks.filled()
 
     def take(self, k: int, batch: Sequence[int]) -> list[int]:
         if batch:
             return self.blocks.serve_more(k, len(batch))
-        return self.blocks.serve(self.filled[self.random.below(len(self.filled))], k)
+        filled = self.blocks.filled
+        return self.blocks.serve(filled.at(self.random.below(len(filled))), k)
 
     def bound(self, classes: int, n: int) -> int | None:
         return 1 if n >= classes and (self.size or n) >= classes else None
@@ -62,4 +61,3 @@ class FrozenIndependent(Policy):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.blocks.load_state_dict(state["blocks"])
-        self.filled = self.blocks.filled()

@@ -33,14 +33,13 @@ class FrozenPass(Policy):
 
     def begin(self, n: int, arrived: Sequence[int], departed: Sequence[int]) -> None:
         if arrived or departed:
-            fresh = self.blocks.change(n, arrived, departed, self.random)
-            empty = [block for block in self.deck.left if not self.blocks.rows[block] or block in fresh]
-            self.deck.change(fresh, empty, self.random)
+            emptied, begun = self.blocks.change(n, arrived, departed, self.random)
+            self.deck.change(begun, emptied, self.random)
 
     def take(self, k: int, batch: Sequence[int]) -> list[int]:
         if batch:
             return self.blocks.serve_more(k, len(batch))
-        return self.blocks.serve(self.deck.deal(1, lambda: self.random.shuffled(self.blocks.filled()))[0], k)
+        return self.blocks.serve(self.deck.deal(1, lambda: self.random.shuffled(list(self.blocks.filled)))[0], k)
 
     def bound(self, classes: int, n: int) -> int:
         blocks = -(-classes // (self.size or n))

@@ -41,14 +41,14 @@ class HybridPass(Policy):
     def take(self, k: int, batch: Sequence[int]) -> list[int]:
         if batch:  # some classes had no further example: whoever is not in the batch yet, then anybody
             outside = self.ring.draw_outside(k, batch, self.random)
-            full, rest = rounds(k - len(outside), self.residents.ids, self.random)
+            full, rest = rounds(k - len(outside), self.residents, self.random)
             return outside + full + self.ring.draw(rest, self.random)
-        taken, rest = rounds(min(self.slots, k), self.residents.ids, self.random)
+        taken, rest = rounds(min(self.slots, k), self.residents, self.random)
         if rest:
             taken += self.deck.deal(rest, self._order)
         counts = Counter(taken)
         while len(taken) < k:
-            least = min(counts.values()) if len(counts) == len(self.residents.ids) else 0
+            least = min(counts.values()) if len(counts) == self.residents.size else 0
             ahead = {label for label, count in counts.items() if count > least}
             drawn = self.ring.draw_outside(k - len(taken), ahead, self.random)
             counts.update(drawn)

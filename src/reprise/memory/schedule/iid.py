@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Any
 
 import numpy as np
 
 from reprise.core.registry import Policy, register
 from reprise.core.rng import Random
+from reprise.memory.schedule.allowed import allowed_rounds
 from reprise.memory.schedule.deck import rounds
 from reprise.memory.schedule.ring import Ring
 from reprise.memory.theory.laws import Floats, geometric_tail
@@ -30,8 +31,14 @@ class IndependentBalanced(Policy):
             self.ring.change(arrived, departed)
 
     def take(self, k: int, batch: Sequence[int]) -> list[int]:
-        whole, rest = rounds(k, self.ring.ids, self.random)
+        whole, rest = rounds(k, self.ring, self.random)
         return whole + self.ring.draw(rest, self.random) if rest else whole
+
+    def take_among(self, k: int, batch: Sequence[int], barred: Set[int]) -> list[int]:
+        if k < self.ring.size - len(barred):
+            return self.ring.draw_outside(k, barred, self.random)
+        whole, rest = allowed_rounds(k, self.ring.ids, barred, self.random)
+        return whole + self.ring.draw_outside(rest, barred, self.random) if rest else whole
 
     def bound(self, classes: int, n: int) -> int | None:
         return 1 if n >= classes else None

@@ -36,7 +36,7 @@ class ReusedPass(Policy):
             self.deck.change(arrived, departed, self.random)
 
     def take(self, k: int, batch: Sequence[int]) -> list[int]:
-        full, rest = rounds(k, self.residents.ids, self.random)
+        full, rest = rounds(k, self.residents, self.random)
         return full + self.deck.deal(rest, self._order) if rest else full
 
     def _order(self) -> list[int]:

@@ -30,26 +30,34 @@ class WindowedPass(Policy):
         self.residents = Residents()
         self.deck = Deck()
         self.served: list[int] = []  # this pass so far; a whole pass has every resident class once
+        self.gone: dict[int, int] = {}  # classes that have left: what was served of one before that place is void
 
     def begin(self, n: int, arrived: Sequence[int], departed: Sequence[int]) -> None:
         if arrived or departed:
             self.residents.change(arrived, departed)
             self.deck.change(arrived, departed, self.random)
-            if departed:
-                self.served = [label for label in self.served if label not in departed]
+            self.gone.update(dict.fromkeys(departed, len(self.served)))
 
     def take(self, k: int, batch: Sequence[int]) -> list[int]:
-        whole, rest = rounds(k, self.residents.ids, self.random)
+        whole, rest = rounds(k, self.residents, self.random)
         if not rest:
             return whole
-        refill = rest > len(self.deck.left)
+        refill = rest > len(self.deck)
         closing = self.deck.left[::-1] if refill else []  # what the old pass still serves
-        dealt = self.deck.deal(rest, lambda: self._order(self.served + closing))
+        dealt = self.deck.deal(rest, lambda: self._order(self._stayed() + closing))
         if refill:
-            self.served = dealt[len(closing) :]
+            self.served, self.gone = dealt[len(closing) :], {}
         else:
             self.served += dealt
         return whole + dealt
+
+    def _stayed(self) -> list[int]:
+        """What this pass has served, without what has left since."""
+        if self.gone:
+            served, gone = self.served, self.gone
+            self.served = [label for place, label in enumerate(served) if place >= gone.get(label, 0)]
+            self.gone = {}
+        return self.served
 
     def _order(self, served: list[int]) -> list[int]:
         jitter = (self.random.fractions(len(served)) * (self.width * len(served))).tolist()
@@ -73,10 +81,10 @@ class WindowedPass(Policy):
         return {
             "residents": list(self.residents.ids),
             "deck": list(self.deck.left),
-            "served": list(self.served),
+            "served": list(self._stayed()),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.residents = Residents(state["residents"])
         self.deck = Deck(state["deck"])
-        self.served = [int(label) for label in state["served"]]
+        self.served, self.gone = [int(label) for label in state["served"]], {}

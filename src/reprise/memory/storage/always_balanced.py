@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from reprise.core.registry import Policy, register
+from reprise.core.rng import Random
 from reprise.memory.index import Index
 from reprise.memory.protocols import Source
-from reprise.memory.storage.levels import Levels, evict_largest
+from reprise.memory.storage.levels import Levels, release_largest, replace_largest
 
 
 @register("storage", "brs-always")
@@ -23,15 +25,21 @@ class AlwaysBalanced(Policy):
         self.levels = Levels()
 
     def assign(self, labels: list[int], index: Index) -> list[int]:
-        slots = []
-        for label in labels:
-            slot = index.size
-            if slot == index.capacity:
-                slot = evict_largest(index, self.levels, self.eviction)
-            index.put(slot, label)
+        fill = min(index.capacity - index.size, len(labels))
+        slots = list(range(index.size, index.size + fill))
+        index.put_all(slots, labels)
+        for label in labels[:fill]:
             self.levels.add(label)
-            slots.append(slot)
-        return slots
+        return slots + replace_largest(labels[fill:], index, self.levels, self.eviction)
+
+    def forget(self, slots: Sequence[int], moves: Iterable[tuple[int, int]], index: Index) -> None:
+        self.levels.forget(slots, index)
+
+    def release(self, count: int, index: Index, random: Random) -> list[int]:
+        return release_largest(count, index, self.levels, random)
+
+    def resized(self, index: Index) -> None:
+        """Who goes depends on what is held alone."""
 
     def state_dict(self) -> dict[str, Any]:
         return {"levels": self.levels.state()}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from reprise.core.registry import Policy, register
+from reprise.core.rng import Random
 from reprise.memory.index import Index
 from reprise.memory.protocols import Source
-from reprise.memory.storage.levels import Levels, evict_largest
+from reprise.memory.storage.levels import Levels, evict_largest, release_largest
 
 
 @register("storage", "cbrs")
@@ -29,6 +31,8 @@ class ClassBalancedReservoir(Policy):
         self.top = 0  # the largest size for which full classes have been marked; 0 while the memory fills
 
     def assign(self, labels: list[int], index: Index) -> list[int]:
+        if self.full.issuperset(labels):
+            return self._renew(labels, index)
         slots = []
         seen, full, below, count = self.seen, self.full, self.random.below, self.levels.count
         for label in labels:
@@ -44,6 +48,21 @@ class ClassBalancedReservoir(Policy):
             if slot >= 0:
                 index.put(slot, label)
             slots.append(slot)
+        return slots
+
+    def _renew(self, labels: list[int], index: Index) -> list[int]:
+        """As `assign`, where all classes are full: only one's own may be replaced, so that no count changes."""
+        seen = self.seen
+        arrived = []
+        for label in labels:
+            seen[label] = number = seen[label] + 1
+            arrived.append(number)
+        slots, kept, held = [-1] * len(labels), [], self.levels.count
+        for place, turn in self.random.few_below(arrived, self.levels.top):
+            if turn < held(label := labels[place]):
+                slots[place] = index.slot(label, turn)
+                kept.append(place)
+        index.put_all([slots[place] for place in kept], [labels[place] for place in kept])
         return slots
 
     def _replace(self, label: int, index: Index) -> int:
@@ -64,6 +83,24 @@ class ClassBalancedReservoir(Policy):
             self.full.update(self.levels.largest())
         elif self.levels.count(label) == self.top:
             self.full.add(label)
+
+    def forget(self, slots: Sequence[int], moves: Iterable[tuple[int, int]], index: Index) -> None:
+        labels = self.levels.forget(slots, index)
+        for label in labels:
+            if not self.levels.count(label):
+                self.seen.pop(label, None)  # what comes of it from now on is a new sample
+        self._fill_again()
+
+    def release(self, count: int, index: Index, random: Random) -> list[int]:
+        return release_largest(count, index, self.levels, random)
+
+    def resized(self, index: Index) -> None:
+        self._fill_again()
+
+    def _fill_again(self) -> None:
+        """As in the beginning, no class is full until the memory is and one of them is the largest."""
+        self.full.clear()
+        self.top = 0
 
     def state_dict(self) -> dict[str, Any]:
         return {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 from reprise.core.rng import Random
 from reprise.memory.index import Index
 
@@ -29,6 +31,13 @@ class Levels:
 
     def remove(self, label: int) -> None:
         self._move(label, self._count[label], -1)
+
+    def forget(self, slots: Sequence[int], index: Index) -> set[int]:
+        """Take off the examples in these slots, which are still there; return their classes."""
+        labels: list[int] = index.labels[list(slots)].tolist() if slots else []
+        for label in labels:
+            self.remove(label)
+        return set(labels)
 
     def _move(self, label: int, count: int, by: int) -> None:
         rows, place = self._rows, self._place
@@ -66,6 +75,20 @@ class Levels:
         return levels
 
 
+def release_largest(count: int, index: Index, levels: Levels, random: Random) -> list[int]:
+    """So many slots to give up: one by one a uniform example of a uniform largest class, as in `evict_largest`."""
+    levels = Levels.of(levels.state())
+    losses: dict[int, int] = {}
+    for _ in range(count):
+        largest = levels.largest()
+        label = largest[random.below(len(largest))]
+        levels.remove(label)
+        losses[label] = losses.get(label, 0) + 1
+    return [
+        index.slot(label, turn) for label, loss in losses.items() for turn in random.sample(index.count(label), loss)
+    ]
+
+
 def evict_largest(index: Index, levels: Levels, random: Random) -> int:
     """Give up a uniform example of a uniform largest class; return its slot."""
     largest = levels.largest()
@@ -73,3 +96,25 @@ def evict_largest(index: Index, levels: Levels, random: Random) -> int:
     slot = index.slot(label, random.below(levels.top))
     levels.remove(label)
     return slot
+
+
+def replace_largest(labels: list[int], index: Index, levels: Levels, random: Random) -> list[int]:
+    """Each of these takes the slot of a uniform example of a uniform largest class, one after the other."""
+    slots: list[int] = []
+
+    def freed() -> Iterator[int]:
+        # As `evict_largest`. `put_all` asks for a slot when the last one is written, so that each finds the memory as
+        # it is by then.
+        below, slot_of, move, count = random.below, index.slot, levels._move, levels._count
+        for label in labels:
+            top = levels.top
+            largest = levels._rows[top]
+            paying = largest[below(len(largest))]
+            slot = slot_of(paying, below(top))
+            move(paying, top, -1)
+            slots.append(slot)
+            yield slot
+            move(label, count.get(label, 0), 1)
+
+    index.put_all(freed(), labels)
+    return slots
