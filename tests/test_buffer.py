@@ -49,7 +49,7 @@ def snapshot(buffer: ReplayBuffer) -> str:
             return [plain(inner) for inner in value]
         return (str(value.dtype), value.tolist()) if isinstance(value, (np.ndarray, Tensor)) else value
 
-    return repr((plain(buffer.state_dict()), [(n, t.data_ptr()) for n, t in buffer._columns.items()]))
+    return repr((plain(buffer.state_dict()), [(n, t.table.data_ptr()) for n, t in buffer._columns.leaves.items()]))
 
 
 def test_buffer_is_a_public_name_that_brings_torch_on_first_use() -> None:
@@ -206,12 +206,12 @@ def test_dtype_and_shape_are_kept(x: Tensor | np.ndarray) -> None:
 
 def test_room_is_made_once_and_draws_are_copies() -> None:
     buffer = ReplayBuffer(12)
-    assert buffer._columns == {}
+    assert buffer._columns.leaves == {}
     live(buffer, 2)
-    places = {name: (table.data_ptr(), table.shape) for name, table in buffer._columns.items()}
+    places = {name: (leaf.table.data_ptr(), leaf.table.shape) for name, leaf in buffer._columns.leaves.items()}
     assert places["x"][1] == (12, 2, 3)
     live(buffer, 20)
-    assert {name: (table.data_ptr(), table.shape) for name, table in buffer._columns.items()} == places
+    assert {name: (leaf.table.data_ptr(), leaf.table.shape) for name, leaf in buffer._columns.leaves.items()} == places
     before = snapshot(buffer)
     replay = buffer.at([0, 1])
     replay.x.zero_()

@@ -83,9 +83,10 @@ def test_a_buffer_from_disk_goes_on_as_if_never_stopped(stop: int, tmp_path: Pat
     assert seen == expected
     assert second.tape().hash == whole.tape().hash
     assert second.audit().to_dict() == whole.audit().to_dict()
-    for name, table in whole._columns.items():
-        assert table.dtype == second._columns[name].dtype
-        assert torch.equal(table[: len(whole)], second._columns[name][: len(whole)])
+    for name, leaf in whole._columns.leaves.items():
+        other = second._columns.leaves[name].table
+        assert leaf.table.dtype == other.dtype
+        assert torch.equal(leaf.table[: len(whole)], other[: len(whole)])
 
 
 def test_a_state_shares_nothing() -> None:
@@ -106,10 +107,10 @@ def test_loading_into_room_that_fits_makes_no_new_room() -> None:
     buffer = make()
     live(buffer, 0, 10)
     state = buffer.state_dict()
-    places = {name: table.data_ptr() for name, table in buffer._columns.items()}
+    places = {name: leaf.table.data_ptr() for name, leaf in buffer._columns.leaves.items()}
     live(buffer, 10, 12)
     buffer.load_state_dict(state)
-    assert {name: table.data_ptr() for name, table in buffer._columns.items()} == places
+    assert {name: leaf.table.data_ptr() for name, leaf in buffer._columns.leaves.items()} == places
     wider = make()
     wider.store(torch.zeros(1, 2, 2), [0], logits=torch.zeros(1, 2, dtype=torch.bfloat16))
     wider.load_state_dict(state)
@@ -134,7 +135,7 @@ def _set(path: str, value: object) -> Callable[[dict[str, Any]], None]:
 
 
 WRONG = [
-    ("its version is 2", _set("version", 2)),
+    ("its version is 3", _set("version", 3)),
     ("a memory with capacity 26, this one has 25", _set("memory.capacity", 26)),
     ("a memory with retrieval 'iid'", _set("memory.retrieval", "iid")),
     ("KeyError: 'columns'", lambda state: state.pop("columns")),

@@ -141,23 +141,34 @@ def test_labels_of_different_lengths() -> None:
 @pytest.mark.parametrize(
     ("x", "error", "words"),
     [
-        ([[1.0, 2.0], [3.0], [4.0]], ValueError, "x must have rows of one shape, got a list of different ones"),
-        ([torch.zeros(2), torch.zeros(3), torch.zeros(2)], ValueError, r"rows of one shape, got \(2,\) and \(3,\)"),
-        ((torch.zeros(3, 2), torch.zeros(3, 5)), TypeError, "x must be one tensor .*, got a tuple of 2: .*by keyword"),
-        ((torch.zeros(3, 2), torch.zeros(3, 2)), TypeError, "got a tuple of 2"),
-        ((torch.zeros(2),) * 3, TypeError, "got a tuple of 3: torch.stack makes one of rows"),
-        ((np.zeros(2),) * 3, TypeError, "got a tuple of 3"),
-        ({"x": torch.zeros(3, 2)}, TypeError, "x must be a tensor, an array or a number, got dict"),
-        (None, TypeError, "x must be a tensor, an array or a number, got NoneType"),
+        ((torch.zeros(2),) * 3, ValueError, r"x\[0\] must have one row .*\(2,\) where .*; a tuple holds columns"),
+        ((np.zeros(2),) * 3, ValueError, r"x\[0\] must have one row per example, got shape \(2,\)"),
+        ([{"a": torch.zeros(2)}] * 3, ValueError, r"x\[0\]\['a'\] must have one row per example"),
+        (
+            [torch.zeros(3)] * 3,
+            ValueError,
+            "x is a list of 3 tensors with 3 rows each, for 3 examples, so that each may",
+        ),
+        ([torch.zeros(2), torch.zeros(3, 3), torch.zeros(2)], ValueError, "rows of one dtype and number of dimensions"),
+        (
+            [torch.zeros(2), torch.zeros(3).half(), torch.zeros(2)],
+            ValueError,
+            "rows .*got 2 of float32 and 3 of float16",
+        ),
+        ([[1.0], ["a", "b"], [2.0]], TypeError, "x must be a tensor, an array or a number, got list"),
+        ({"a": None}, TypeError, r"x must hold a tensor, got dict \(a: None\)"),
+        ({3.5: torch.zeros(3)}, TypeError, r"the keys of x must be strings or whole numbers, got 3\.5"),
+        ({1, 2, 3}, TypeError, "x must be a tensor, an array or a number, got set"),
+        (None, TypeError, "x must hold a tensor, got None"),
     ],
 )
-def test_an_x_that_is_not_one_tensor(x: Any, error: type[Exception], words: str) -> None:
+def test_an_x_that_cannot_be_kept(x: Any, error: type[Exception], words: str) -> None:
     buffer = ReplayBuffer(6)
     with pytest.raises(error, match=words):
         buffer.store(x, [0, 1, 2])
     assert len(buffer) == 0
     buffer.store(torch.zeros(3, 4), [0, 1, 2])  # nothing was fixed
-    with pytest.raises(error, match=words.replace("x must", "more must")):
+    with pytest.raises(error, match=words.replace("x ", "more ", 1).replace(r"x\[", r"more\[")):
         buffer.store(torch.zeros(3, 4), [0, 1, 2], more=x)
 
 

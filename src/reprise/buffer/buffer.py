@@ -1,25 +1,36 @@
-"""Examples on a device, and the memory that decides which of them stay and return."""
+"""Examples on a device or a disk, and the memory that decides which of them stay and return."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+import os
+import warnings
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from torch import Tensor
 from torch.utils.data import get_worker_info
 
-from reprise.audit import Audit, measure
-from reprise.buffer.columns import Replay, as_device, as_labels, as_slots, as_tensor, kind, names
-from reprise.buffer.record import Record
-from reprise.buffer.state import as_bytes, from_bytes, packed, unpacked
-from reprise.memory import Memory, Retrieval, Schedule, Storage
+from reprise.audit import Audit
+from reprise.buffer.arguments import Ids, Score, as_device, as_labels, as_slots, each_key, names, numbers_of, on_host
+from reprise.buffer.columns import Collation, Columns
+from reprise.buffer.disk import DiskRoom
+from reprise.buffer.nesting import LEAF
+from reprise.buffer.ragged import Collate
+from reprise.buffer.replay import Example, Replay
+from reprise.buffer.restore import put_back, read_state, whole_state
+from reprise.buffer.room import DeviceRoom
+from reprise.buffer.state import as_bytes, from_bytes
+from reprise.core.arguments import as_int
+from reprise.memory import External, Memory, Retrieval, Schedule, Storage
+from reprise.memory.keys import Keys
+from reprise.recorded import RecordedMemory
 from reprise.tape import Tape
 
-Ids = NDArray[np.int64]
+_NOBODY: tuple[()] = ()
 
 
 class ReplayBuffer:
@@ -42,9 +53,14 @@ class ReplayBuffer:
     >>> buffer.audit().violations
     0
 
-    Examples, labels and further columns may have any shape, and keep their dtype; room for `capacity` of them
-    is made on the device when the first arrive, once. Who is kept and who returns is decided by
-    `buffer.memory`, which sees labels only: buffers of one seed hold the same examples whatever the retrieval.
+    Examples, targets and further columns may be tensors of any shape, or dicts, tuples, lists and named tuples of them;
+    they keep their dtype. Room for `capacity` of them is made when the first arrive, once. Who is kept and who returns
+    is decided by `buffer.memory`, which sees labels only: buffers of one seed hold the same examples whatever the
+    retrieval. The labels are `y`, unless `store(…, key=…)` names something else.
+
+    `collate` makes a batch of rows that differ in shape: a function of a list of rows, or a dict of these by column;
+    without, `pad()` does. `transform` is called with the `x` of every draw. `path` keeps the columns in files of that
+    folder; draws still come to `device`.
 
     `draws` is the number of draws a step takes, each with a schedule of its own. `record=False` keeps no tape:
     for a stream without end, since a tape grows by 16 bytes for each example that arrives and 8 for each that returns.
@@ -52,8 +68,8 @@ class ReplayBuffer:
     In a worker process of a DataLoader there is a copy, which nothing that the loop stores ever reaches. A worker that
     draws from it twice without storing in between is stopped, unless `worker_draws=True`.
 
-    A buffer, and a module that holds one, may be copied and pickled. The copy has its own room on the same device and
-    goes on as this buffer would have.
+    A buffer, and a module that holds one, may be copied and pickled, unless it is on disk. The copy has its own room on
+    the same device and goes on as this buffer would have.
     """
 
     def __init__(
@@ -67,20 +83,40 @@ class ReplayBuffer:
         *,
         record: bool = True,
         worker_draws: bool = False,
+        collate: Collate | Mapping[str, Collate] | None = None,
+        transform: Callable[[Any], Any] | None = None,
+        path: str | os.PathLike[str] | None = None,
     ) -> None:
-        self.memory = Memory(capacity, storage, retrieval, seed, draws)
+        self.memory = (RecordedMemory if record else Memory)(capacity, storage, retrieval, seed, draws)
         self.device = as_device(device)
-        self._record = Record(self.memory.draws) if record else None
-        self.worker_draws = worker_draws
+        if isinstance(self.memory.storage, External):
+            raise ValueError(
+                "storage 'external' is for a reprise.Memory beside examples of your own: a buffer has its own"
+            )
+        if transform is not None and not callable(transform):
+            raise TypeError(f"transform must be a function of a replay's x, got {transform!r}")
+        self.transform, self.worker_draws = transform, worker_draws
         self._alone: set[int] = set()  # channels that a DataLoader's worker has drawn since it stored last
-        self._columns: dict[str, Tensor] = {}
-        self._last = np.zeros(self.memory.capacity + 1, np.int64)  # the last place stands for slot −1
+        self._keys: Keys | None = None  # those of a buffer that goes by keys
+        room = DeviceRoom(self.device) if path is None else DiskRoom(path, self.capacity)
+        self._columns = Columns(self.capacity, room, self.device, Collation(collate))
 
-    def draw(self, n: int, *, channel: int = 0, score: Callable[[Tensor], ArrayLike | Tensor] | None = None) -> Replay:
+    # Draw and store ------------------------------------------------------------------------------------------------
+
+    def draw(
+        self,
+        n: int,
+        *,
+        channel: int = 0,
+        score: Callable[[Tensor], ArrayLike | Tensor] | None = None,
+        exclude: Iterable[Hashable] = _NOBODY,
+        only: Iterable[Hashable] | None = None,
+    ) -> Replay:
         """At most n stored examples, none twice; falsy when nothing is stored or n is 0.
 
         `score` is for retrieval that asks for it (`mir:N`): it is given candidate slots, looks at them by
-        `buffer.at(slots)`, and returns one number for each.
+        `buffer.at(slots)`, and returns one number for each. `exclude` names keys (or labels) that must not return in
+        this draw, `only` those that may.
         """
         worker = get_worker_info()
         if worker is not None and channel in self._alone and not self.worker_draws:
@@ -89,207 +125,276 @@ class ReplayBuffer:
                 "started: nothing that the loop stores reaches it, and the loader runs ahead of the loop. Draw in the "
                 "loop, or plan a tape and load it by reprise.TapeDataset; worker_draws=True allows it"
             )
-        slots = self.memory.draw(n, channel=channel, score=None if score is None else _on_host(score)).slots
+        limits = {} if only is None and exclude is _NOBODY else self._limits(exclude, only)
+        drawn = self.memory.draw(n, channel=channel, score=None if score is None else on_host(score), **limits)
         if worker is not None:
             self._alone.add(channel)
-        if self._record is not None:
-            self._record.draw(channel, int(n), slots)
-        return self._read(torch.from_numpy(slots))
+        replay = self._read(drawn.slots, drawn.labels)
+        if self.transform is not None and replay:
+            replay.x = self.transform(replay.x)
+        return replay
 
-    def store(
-        self,
-        x: Tensor | ArrayLike,
-        y: Tensor | ArrayLike,
-        *,
-        score: Callable[..., ArrayLike | Tensor] | None = None,
-        **columns: Tensor | ArrayLike,
-    ) -> Tensor:
+    def store(self, x: Any, y: Any = None, *, key: Any = None, score: Score | None = None, **columns: Any) -> Tensor:
         """Offer a batch in order; for each example, the slot it was written to, or −1 when it was not kept.
 
         Every batch has the columns of the first. A plain number stands for a column of that number. When an
         example takes the slot of one that came in the same batch, the later one is what the slot holds.
+
+        `key` says what the examples are scheduled by, when it is not `y`: one hashable for each, or one string or
+        number for all. `y` may then be anything that `x` may be, or None. The first batch decides whether a buffer
+        goes by labels or by keys.
 
         `score` is for storage that asks for it: given slots, it tells of the stored examples by a number or a row of
         numbers for each; without, of those in this batch.
         """
         if score is not None and not callable(score):
             raise TypeError(f"score must be a function of slots, and no column has that name, got {score!r}")
-        labels = as_labels(y)
-        given = self._checked({"x": x, **columns}, len(labels), f"y has {len(labels)} labels")
-        if self._columns and given.keys() != self._columns.keys() - {"y"}:
-            raise ValueError(f"every batch has the columns {names(self._columns)}, got {names(['y', *given])}")
+        self._columns.room.check_ours()
+        held, keys, new = self._columns, self._keys, list[Hashable]()
+        if self._by_key(key):
+            keys = Keys() if keys is None else keys
+            labels, new = keys.look(each_key(key, x))
+            nests, given = held.taken({"x": x, "y": y, **columns}, len(labels), f"there are {len(labels)} keys")
+        else:
+            labels = as_labels(y)
+            nests, given = held.taken({"x": x, **columns}, len(labels), f"y has {len(labels)} labels")
+            nests = {"x": nests.pop("x"), "y": LEAF, **nests}
+        if held.leaves and nests.keys() != held.nests.keys():
+            raise ValueError(f"every batch has the columns {names(held.nests)}, got {names(nests)}")
         # Room first: should the device have none left, nothing has been decided yet.
-        room = self._columns or (self._room(given) if len(labels) else {})
-        slots = self.memory.store(labels, score=None if score is None else _on_host(score))
-        labels = labels.astype(np.int64)
-        self._columns = room
+        leaves = held.leaves
+        if not leaves and len(labels):
+            like = given if keys is not None else {**given, "y": torch.empty(0, dtype=torch.int64)}
+            leaves = held.made(like)
+        held.reserve(given, leaves)
+        slots = self.memory.store(labels, score=None if score is None else on_host(score))
+        if len(labels):
+            self._keys = keys
+            held.settle(nests, leaves)
+            if keys is not None:
+                keys.extend(new)
         self._alone.clear()
-        if self._record is not None:
-            self._record.store(labels, slots)
-        self._write(slots, given, labels)
+        held.write(slots, given, None if keys is not None else labels.astype(np.int64))
         return torch.from_numpy(slots)
 
-    def update(self, slots: Tensor | ArrayLike, **columns: Tensor | ArrayLike) -> None:
+    def update(self, slots: Tensor | ArrayLike, **columns: Any) -> None:
         """Rewrite columns of stored examples; −1 among the slots is passed over, so `store`'s answer may be given.
 
-        Labels cannot be changed: the memory goes by them.
+        Labels and keys cannot be changed: the memory goes by them.
         """
+        self._columns.room.check_ours()
         places = as_slots(slots, -1, len(self))
+        free = self._columns.nests.keys() - ({"y"} if self._keys is None else set())
         for name in columns:
-            if name == "y" or name not in self._columns:
-                allowed = names(self._columns.keys() - {"y"}) if self._columns else "none, as nothing is stored"
+            if name not in free:
+                allowed = names(free) if free else "none, as nothing is stored"
                 raise ValueError(f"update rewrites the columns the buffer has but for labels: {allowed}; got {name!r}")
-        self._write(places, self._checked(columns, len(places), f"there are {len(places)} slots"))
+        _, given = self._columns.taken(columns, len(places), f"there are {len(places)} slots")
+        self._columns.reserve(given, self._columns.leaves)
+        self._columns.write(places, given, stored=False)
+
+    # Look ----------------------------------------------------------------------------------------------------------
 
     def at(self, slots: Tensor | ArrayLike) -> Replay:
-        """The stored examples of these slots. This is no draw: nothing moves and nothing is recorded."""
-        return self._read(torch.from_numpy(as_slots(slots, 0, len(self))))
+        """The stored examples of these slots. This is no draw: nothing moves, changes or is recorded."""
+        places = as_slots(slots, 0, len(self))
+        return self._read(places, self.memory._index.labels.take(places))
+
+    def batches(self, n: int) -> Iterator[Replay]:
+        """All that is stored, n at a time by slot. This is no draw: nothing moves, changes or is recorded."""
+        first, size = 0, as_int(n, "the size of a batch", 1)
+        while first < len(self):  # it may grow or shrink meanwhile
+            yield self.at(np.arange(first, min(first + size, len(self))))
+            first += size
+
+    def __iter__(self) -> Iterator[Example]:
+        """All that is stored, one after the other by slot, each as it was given."""
+        slot = 0
+        while slot < len(self):
+            places = np.arange(slot, min(slot + 64, len(self)))
+            keys = self._read_keys(self.memory._index.labels.take(places))
+            for place, columns in zip(places.tolist(), self._columns.rows(places), strict=True):
+                yield Example(columns, keys[place - slot], place)
+            slot += 64
 
     def tape(self) -> Tape:
         """All that has happened so far as a tape; an example's id says that it was the id-th to arrive.
 
-        A step begins with its draws and takes in all that is stored before the next draw.
+        A step begins with its draws and takes in all that is stored before the next draw. The labels on the tape of a
+        buffer that goes by keys are their numbers: `buffer.keys[number]` is the key.
         """
-        if self._record is None:
-            raise ValueError("this buffer was made with record=False, so it has no tape and no audit")
-        memory = self.memory
-        return self._record.tape(memory.storage_spec, memory.retrieval_spec, memory.capacity, memory.seed)
+        return self._recorded().tape()
 
     def audit(self) -> Audit:
         """Measure what has happened so far: gaps and other waits, bounds kept or broken, co-occurrence, exposure."""
-        return measure(self.tape())
+        return self._recorded().audit()
+
+    def _recorded(self) -> RecordedMemory:
+        if not isinstance(self.memory, RecordedMemory):
+            raise ValueError("this buffer was made with record=False, so it has no tape and no audit")
+        return self.memory
 
     @property
-    def classes(self) -> Ids:
-        """The classes with at least one stored example, sorted."""
-        return self.memory.classes
+    def capacity(self) -> int:
+        """How many examples there is room for."""
+        return self.memory.capacity
+
+    @property
+    def keys(self) -> Keys | None:
+        """The keys and their numbers, by which memory, tape and audit go; None where the buffer goes by labels."""
+        return self._keys
+
+    @property
+    def classes(self) -> Ids | list[Hashable]:
+        """The classes with at least one stored example, sorted; of a buffer that goes by keys, these, in a list."""
+        return self.memory.classes if self._keys is None else self._keys.named(self.memory.classes)
+
+    def counts(self) -> dict[Any, int]:
+        """How many examples of each class, or key, are stored."""
+        counts = self.memory.counts()
+        return counts if self._keys is None else dict(zip(self._keys.named(counts), counts.values(), strict=True))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all columns on the device or the disk, filled or not."""
+        return self._columns.nbytes
 
     def __len__(self) -> int:
         return len(self.memory)
 
     def __repr__(self) -> str:
-        about = repr(self.memory)[len("Memory(") : -1].replace(", seed=", f", device={str(self.device)!r}, seed=")
-        return f"ReplayBuffer({about}: {len(self)} stored of {len(self.classes)} classes)"
+        about = repr(self.memory).partition("(")[2][:-1].replace(", seed=", f", device={str(self.device)!r}, seed=")
+        what = "classes" if self._keys is None else "keys"
+        return f"ReplayBuffer({about}: {len(self)} stored of {len(self.classes)} {what})"
 
-    def state_dict(self) -> dict[str, Any]:
+    # Change --------------------------------------------------------------------------------------------------------
+
+    def remove(self, *, keys: Iterable[Hashable] | None = None, slots: Tensor | ArrayLike | None = None) -> int:
+        """Take stored examples out: all of these keys (or labels), or those of these slots; how many there were.
+
+        Their rows are overwritten, on the device or in the folder, and the last examples move to their slots, so that
+        slots are filled from 0 again. `keys` also takes the keys themselves out of `buffer.keys`: their numbers, which
+        the tape keeps, belong to nobody then. States and tapes that were saved before are not reached.
+        """
+        if (keys is None) == (slots is None):
+            raise TypeError("remove takes keys= or slots=, one of them")
+        self._columns.room.check_ours()
+        before = len(self)
+        if slots is not None:
+            moves = self.memory.remove(slots=as_slots(slots, 0, before))
+        else:
+            labels = self._labels_of(keys, "keys")
+            moves = self.memory.remove(labels=labels)
+            if self._keys is not None:
+                self._keys.drop(labels)
+        self._columns.move(moves.removed, moves.source, moves.target, len(self), before)
+        return before - len(self)
+
+    def clear(self) -> None:
+        """Take out all that is stored, and all keys; the columns, and their room, stay."""
+        self._columns.room.check_ours()
+        before = len(self)
+        self.memory.clear()
+        if self._keys is not None:
+            self._keys.drop(range(self._keys.given))
+        self._columns.move(np.arange(before), _NOBODY, _NOBODY, 0, before)
+
+    def resize(self, capacity: int) -> int:
+        """Have room for so many examples; how many had to leave. The room is made anew, so that both fit at once."""
+        self._columns.room.check_ours()
+        before, wanted = len(self), as_int(capacity, "capacity", 1)
+        if wanted > self.capacity:  # room first: should there be none left, nothing has been decided yet
+            self._columns.resize(wanted)
+        try:
+            moves = self.memory.resize(wanted)
+            self._columns.move(moves.removed, moves.source, moves.target, len(self), before)
+        finally:
+            if self._columns.capacity != self.capacity:
+                self._columns.resize(self.capacity)
+        return before - len(self)
+
+    def to(self, device: str | torch.device) -> ReplayBuffer:
+        """Move to a device, and return the buffer. What is on disk stays there: draws then come to the device."""
+        self._columns.to(DeviceRoom(there := as_device(device)), there)
+        self.device = there
+        return self
+
+    def close(self) -> None:
+        """Let another buffer have the folder; nothing may be done with this one then."""
+        if isinstance(self._columns.room, DiskRoom):
+            self._columns.room.close()
+
+    # Stop and go on ------------------------------------------------------------------------------------------------
+
+    def state_dict(self, *, columns: bool | None = None) -> dict[str, Any]:
         """Everything: plain numbers, strings, lists, dicts and tensors, none shared with the buffer.
 
-        So `torch.save` writes it, and plain `torch.load` reads it.
+        So `torch.save` writes it, and plain `torch.load` reads it; but where keys are other things than strings,
+        numbers and tuples of these, only with `weights_only=False`.
+
+        The state of a buffer on disk has no rows: they are in its folder, which must be there when it is loaded.
+        `columns=True` has them in the state.
         """
-        memory = self.memory.state_dict()
-        return {
-            "version": 1,
-            "memory": {**memory, "index": packed(memory["index"])},
-            "columns": {name: table[: len(self)].clone() for name, table in self._columns.items()},
-            "record": None if self._record is None else packed(self._record.state_dict()),
-        }
+        return whole_state(self.memory, self._keys, self._columns, columns)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Become the buffer that gave this state, seed included; on any fault, an error and no change.
 
-        The state may come from another device: its tensors are moved to this one.
+        The state may come from another device: its tensors are moved to this one. Where a folder has had other
+        examples written to it since the state was made, those they replaced are lost: a warning says how many.
         """
-        mine = self.memory
-        memory = Memory(mine.capacity, mine.storage, mine.retrieval, mine.seed, mine.draws)
-        try:
-            if state["version"] != 1:
-                raise ValueError(f"its version is {state['version']!r}, known is 1")
-            memory.load_state_dict({**state["memory"], "index": unpacked(state["memory"]["index"])})
-            saved = {str(name): as_tensor(name, column, 0, self.device) for name, column in state["columns"].items()}
-            if any(not column.dim() or len(column) != len(memory) for column in saved.values()) or (
-                len(memory) and not {"x", "y"} <= saved.keys()
-            ):
-                raise ValueError(f"its columns do not hold the {len(memory)} examples of its memory")
-            if saved and (saved["y"].dtype != torch.int64 or saved["y"].tolist() != memory.labels.tolist()):
-                raise ValueError("its labels are not those of its memory")
-            if (state["record"] is None) != (self._record is None):
-                kept = {True: "no tape", False: "a tape"}
-                raise ValueError(f"it has {kept[state['record'] is None]}, this buffer {kept[self._record is None]}")
-            record = None
-            if state["record"] is not None:
-                record = Record.from_state(mine.draws, unpacked(state["record"]), memory)
-        except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
-            detail = error if type(error) is ValueError else f"{type(error).__name__}: {error}"
-            raise ValueError(f"this buffer state cannot be loaded: {detail}") from error
-        room = {
-            name: old
-            if (old := self._columns.get(name)) is not None and (old.shape[1:], old.dtype) == (new.shape[1:], new.dtype)
-            else self._empty(new)
-            for name, new in saved.items()
-        }
-        for name, table in room.items():
-            table[: len(memory)] = saved[name]
-        self.memory, self._record, self._columns = memory, record, room
+        self._columns.room.check_ours()
+        loaded = read_state(state, self.memory, self._columns)
+        loaded.settle(self._columns)
+        self.memory, self._keys = loaded.memory, loaded.keys
+        if len(loaded.lost):
+            kept = len(self) - self.remove(slots=loaded.lost)
+            warnings.warn(
+                f"{len(loaded.lost)} of {len(loaded.lost) + kept} examples of this state are gone: their slots in the "
+                "folder were written to since",
+                stacklevel=2,
+            )
 
     def __getstate__(self) -> dict[str, Any]:
-        columns = {name: as_bytes(table[: len(self)]) for name, table in self._columns.items()}
-        kept = {"memory": self.memory, "device": str(self.device), "record": self._record, "columns": columns}
+        held = self._columns
+        if isinstance(held.room, DiskRoom):
+            raise TypeError(
+                "a buffer on disk cannot be copied or pickled, as its folder belongs to one buffer: load "
+                "state_dict(columns=True) into another"
+            )
+        rows = {path: as_bytes(column.saved(len(self))) for path, column in held.leaves.items()}
+        kept = {"memory": self.memory, "device": str(self.device), "keys": self._keys, "columns": rows}
+        kept |= {"nests": held.nests, "collation": held.collation, "transform": self.transform}
         return {**kept, "worker_draws": self.worker_draws}
 
     def __setstate__(self, saved: dict[str, Any]) -> None:
-        self.memory, self.device, self._record = saved["memory"], as_device(saved["device"]), saved["record"]
-        self.worker_draws, self._alone = saved.get("worker_draws", False), set()
-        self._last = np.zeros(self.memory.capacity + 1, np.int64)
-        self._columns = {}
-        for name, content in saved["columns"].items():
-            rows = from_bytes(content)
-            self._columns[name] = self._empty(rows)
-            self._columns[name][: len(rows)] = rows.to(self.device)
+        self.memory, self.device, self._keys = saved["memory"], as_device(saved["device"]), saved["keys"]
+        self.worker_draws, self.transform, self._alone = saved["worker_draws"], saved["transform"], set()
+        self._columns = Columns(self.capacity, DeviceRoom(self.device), self.device, saved["collation"])
+        rows = {path: from_bytes(content) for path, content in saved["columns"].items()}
+        put_back(self._columns, saved["nests"], rows, len(self))
 
     def __copy__(self) -> ReplayBuffer:
         return copy.deepcopy(self)  # a buffer that shared its memory with another would be neither
 
-    def _checked(self, columns: Mapping[str, Tensor | ArrayLike], count: int, why: str) -> dict[str, Tensor]:
-        """Columns as tensors of `count` rows that fit what the buffer holds."""
-        checked = {}
-        for name, given in columns.items():
-            if name == "slots" or name.startswith("_"):
-                raise ValueError(f"a column cannot be named {name!r}: 'slots' and names with a leading _ are taken")
-            value = as_tensor(name, given, count, self.device)
-            if value.device != self.device:
-                here = str(self.device)
-                raise ValueError(f"{name} is on {value.device} and this buffer on {here}: give {name}.to({here!r})")
-            if not value.dim() or len(value) != count:
-                raise ValueError(f"{name} must have one row per example, got shape {tuple(value.shape)} where {why}")
-            held = self._columns.get(name)
-            if held is not None and (value.shape[1:] != held.shape[1:] or value.dtype != held.dtype):
-                raise ValueError(
-                    f"{name} of an example is {kind(held)} in this buffer since the first batch, got {kind(value)}"
-                )
-            checked[name] = value
-        return checked
+    def _by_key(self, key: Any) -> bool:
+        """Whether this batch goes by keys, as the first one did."""
+        if self._columns.leaves and (key is not None) != (self._keys is not None):
+            by, cure = ("labels", "give no key=") if self._keys is None else ("keys", "give key=")
+            raise ValueError(f"this buffer goes by {by} since its first batch: {cure}")
+        return key is not None
 
-    def _room(self, given: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        labels = torch.empty(0, dtype=torch.int64)
-        return {name: self._empty(value) for name, value in {**given, "y": labels}.items()}
+    def _limits(self, exclude: Any, only: Any) -> dict[str, Any]:
+        given = {"exclude": exclude, "only": only}
+        return {name: self._labels_of(keys, name) for name, keys in given.items() if keys is not None}
 
-    def _empty(self, like: Tensor) -> Tensor:
-        with torch.inference_mode(False):  # a table made inside inference mode could not be written to outside
-            return torch.empty((self.memory.capacity, *like.shape[1:]), dtype=like.dtype, device=self.device)
+    def _labels_of(self, keys: Any, what: str) -> list[int]:
+        """The numbers of keys; none before anything is stored: it is not known yet whether they are keys or labels."""
+        return numbers_of(keys, self._keys, what) if self._columns.leaves else []
 
-    @torch.no_grad()
-    def _write(self, slots: Ids, given: Mapping[str, Tensor], labels: Ids | None = None) -> None:
-        """Write rows to their slots. Of rows with the same slot only the last is written: a device keeps no order."""
-        order = np.arange(len(slots))
-        self._last[slots] = order  # where a slot comes twice, NumPy keeps the last
-        rows = order[(self._last[slots] == order) & (slots >= 0)]
-        if not len(rows):
-            return
-        plan = [slots[rows], rows] if labels is None else [slots[rows], rows, labels[rows]]
-        moved = torch.from_numpy(np.stack(plan)).to(self.device)  # one transfer for all that the host decided
-        for name, value in given.items():
-            self._columns[name].index_copy_(0, moved[0], value.index_select(0, moved[1]))
-        if labels is not None:
-            self._columns["y"].index_copy_(0, moved[0], moved[2])
+    def _read(self, slots: Ids, labels: Ids) -> Replay:
+        columns, lengths = self._columns.read(slots)
+        return Replay(torch.from_numpy(slots), columns, lengths, self._read_keys(labels))
 
-    def _read(self, slots: Tensor) -> Replay:
-        where = slots.to(self.device)
-        return Replay(slots, {name: table.index_select(0, where) for name, table in self._columns.items()})
-
-
-def _on_host(score: Callable[..., ArrayLike | Tensor]) -> Callable[..., ArrayLike]:
-    def scored(*slots: Ids) -> ArrayLike:
-        values = score(*map(torch.from_numpy, slots))
-        return values.detach().to("cpu", torch.float64).numpy() if isinstance(values, Tensor) else values
-
-    return scored
+    def _read_keys(self, labels: Ids) -> Any:
+        return labels if self._keys is None else self._keys.named(labels.tolist())

@@ -7,10 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
-
-Packed = tuple[torch.dtype, tuple[int, ...], NDArray[np.uint8]]
 
 
 def packed(state: Mapping[str, Any]) -> dict[str, Any]:
@@ -39,18 +36,22 @@ def _array(value: Any) -> Any:
     return value.detach().cpu().numpy() if isinstance(value, Tensor) else value
 
 
-def as_bytes(column: Tensor) -> Packed:
+def as_bytes(column: Tensor | Mapping[str, Any]) -> Any:
     """A column as bytes.
 
     Tensors will not do here: torch hands them to another process in shared memory. There they would be gone before it
     looks, or, if they are the buffer's own, one process would write into the other's.
     """
+    if isinstance(column, Mapping):
+        return {name: as_bytes(part) if isinstance(part, Tensor) else part for name, part in column.items()}
     rows = column.detach().cpu().contiguous()
     return rows.dtype, tuple(rows.shape), rows.reshape(-1).view(torch.uint8).numpy().copy()
 
 
-def from_bytes(saved: Packed) -> Tensor:
+def from_bytes(saved: Any) -> Any:
     """The column that gave these bytes, on the CPU."""
+    if isinstance(saved, Mapping):
+        return {name: from_bytes(part) if isinstance(part, tuple) else part for name, part in saved.items()}
     dtype, shape, content = saved
     rows = torch.empty(shape, dtype=dtype)
     if rows.numel():
