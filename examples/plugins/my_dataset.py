@@ -10,8 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from reprise.core.registry import register
-from reprise.streams import Dataset
+from reprise.data import Dataset, register
 
 CLASSES, SIDE = 10, 16
 

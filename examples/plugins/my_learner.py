@@ -10,9 +10,7 @@ from collections.abc import Callable, Iterable
 import torch
 from torch import Tensor
 
-from reprise.core.registry import register
-from reprise.learners import Batch, Learner, LearnerContext, Output, Step
-from reprise.learners.losses import cross_entropy
+from reprise.learners import Batch, Learner, LearnerContext, Output, Step, cross_entropy, register
 from reprise.nets import Network
 
 

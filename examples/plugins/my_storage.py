@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from reprise.core.registry import Policy, register
-from reprise.memory import Index
-from reprise.memory.protocols import Source
+from reprise.memory import Index, Policy, Source, register
 
 
 @register("storage", "mine")

@@ -26,7 +26,7 @@ def split_batch(batch: Any, step: TapeStep) -> tuple[Any, ...]:
     Lists and tuples hold fields, as torch's `default_collate` makes them; a list of strings or numbers is one field.
     """
     ends = list(accumulate(step.sizes))
-    for path, leaf in _leaves(batch, ""):
+    for path, leaf in leaves(batch, ""):
         rows = len(leaf) if not hasattr(leaf, "shape") else leaf.shape[0] if len(leaf.shape) else 0
         if rows != ends[-1]:
             raise ValueError(
@@ -64,14 +64,14 @@ def _is_container(nested: Any) -> bool:
     )
 
 
-def _leaves(nested: Any, path: str) -> Any:
+def leaves(nested: Any, path: str) -> Any:
     """Every leaf, with the way to it."""
     if isinstance(nested, Mapping):
         for key, value in nested.items():
-            yield from _leaves(value, f"{path}[{key!r}]")
+            yield from leaves(value, f"{path}[{key!r}]")
     elif _is_container(nested):
         for place, value in enumerate(nested):
-            yield from _leaves(value, f"{path}[{place}]")
+            yield from leaves(value, f"{path}[{place}]")
     elif not hasattr(nested, "__len__") or isinstance(nested, (str, bytes)):
         raise TypeError(f"batch{path} is a {type(nested).__name__}, which has no rows to split")
     else:

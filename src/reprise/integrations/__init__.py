@@ -1,0 +1,1 @@
+"""Replay for the loops of other libraries; each module needs its extra."""
