@@ -20,8 +20,8 @@ MEANING = {
 CHOICE = (
     "This is one small setting, chosen so that every run learns within half a minute. Others were tried before it, "
     "with augmented images, a learning rate of 0.1 or two replayed images a step; some of their runs ended close to "
-    "chance. So it is a demonstration, and no measure of how large the difference is elsewhere: the interval is about "
-    "other seeds of this setting, not about other settings."
+    "chance. So it is a demonstration. It does not measure how large the difference is elsewhere: the interval is "
+    "about other seeds of this setting, not about other settings."
 )
 """How the setting was chosen, and how far the result reaches; the page on the demo says the same."""
 _PICTURES = (draw_waits, draw_pairs, draw_curves)

@@ -137,7 +137,7 @@ def contrast_row(figure: ContrastFigure) -> list[str]:
     names = [asked.name, asked.label]
     if found is None:
         return [*names, NOTHING, plus(figure.paper), "", NOTHING, paper_interval(figure), *[NOTHING] * 6]
-    digits = contrast_digits(figure)
+    digits, part = contrast_digits(figure), found.relative if asked.plain else None
     return [
         *names,
         number(found.mean, digits, sign=True),
@@ -145,12 +145,12 @@ def contrast_row(figure: ContrastFigure) -> list[str]:
         agreement(figure),
         interval(found.low, found.high, digits, sign=True),
         paper_interval(figure),
-        NOTHING if found.relative is None or not asked.plain else f"{number(100 * found.relative, 1, sign=True)}%",
+        NOTHING if part is None else f"{number(100 * part, 1, sign=True)}%",
         number(found.t, 2),
         p_value(found.p),
         p_value(figure.holm),
         f"{found.positive} of {found.n}",
-        "yes" if found.material else "no",
+        NOTHING if part is None else "yes" if found.material else "no",
     ]
 
 

@@ -23,7 +23,8 @@ def markdown(report: CampaignReport) -> str:
     """The result as Markdown, opening with the command that made it."""
     outcome, study = report.outcome, report.plan.study
     lines = [f"# Study `{report.name}`", "", "```", report.command, "```", ""]
-    lines += [f"Fills {study.table}. {about(report.plan)}", "", f"**{outcome.verdict}**", ""]
+    what = f"Fills {study.table}" if study.table.startswith("the ") else study.table[:1].upper() + study.table[1:]
+    lines += [f"{what}. {about(report.plan)}", "", f"**{outcome.verdict}**", ""]
     if lacking := missing(outcome):
         lines += [f"{report.total - report.done} of {report.total} runs are missing:", "", *_list(lacking), ""]
     if outcome.doubts:

@@ -36,6 +36,7 @@ _PAPER = (
 )
 _OURS = (isolation.STUDY, example_pass.STUDY, rare_classes.STUDY, agreement.STUDY, pretrained.STUDY, demo.STUDY)
 STUDIES: dict[str, Study] = {study.name: study for study in (*_PAPER, *_OURS)}
+"""All studies of the library by name."""
 
 __all__ = ["STUDIES", "find_study", "is_file", "load_study"]
 
