@@ -25,6 +25,7 @@ from reprise.track.values import ALWAYS, GAPS, TESTS
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+LINKING = [*PAGES, *(ROOT / one for one in ("CONTRIBUTING.md", "results/README.md", "benchmarks/README.md"))]
 CODE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -67,7 +68,7 @@ def broken_links(page: Path) -> list[str]:
     return broken
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name)
+@pytest.mark.parametrize("page", LINKING, ids=name)
 def test_links_lead_somewhere(page: Path) -> None:
     assert broken_links(page) == []
 

@@ -122,9 +122,10 @@ def _menu(words: tuple[str, ...], *, lazy: bool) -> Any:
     entries: dict[str, Any] = {}
     for name, (_, _, about) in COMMANDS.items():
         if name[:depth] == words and name[depth] not in entries:
-            what = about if len(name) == depth + 1 else _GROUPS[name[depth]][0]
-            entry = tyro.conf.subcommand(name[depth], description=what)
-            entries[name[depth]] = Annotated[_Named if lazy else _command(name), entry]
+            below, group = name[: depth + 1], len(name) > depth + 1
+            what = _GROUPS[name[depth]][0] if group else about
+            form = _Named if lazy else _menu(below, lazy=False) if group else _command(name)
+            entries[name[depth]] = Annotated[form, tyro.conf.subcommand(name[depth], description=what)]
     return Union[tuple(entries.values())]  # noqa: UP007 - made of a tuple
 
 

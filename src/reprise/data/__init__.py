@@ -10,6 +10,7 @@ no files. `from_arrays` takes two arrays. `fetch` downloads a data set from its 
 
 from __future__ import annotations
 
+from reprise.core.registry import register
 from reprise.streams.datasets import DATASETS, Dataset, find_dataset
 
 from .checking import Checked, check, present
@@ -31,4 +32,5 @@ __all__ = [
     "from_arrays",
     "load",
     "present",
+    "register",
 ]

@@ -3,6 +3,16 @@
 from reprise.execute.choose import choose
 from reprise.execute.executor import Executor, Job, RunOutcome, Start
 from reprise.execute.here import Here
+from reprise.execute.one import ImageSource
 from reprise.execute.processes import Processes
 
-__all__ = ["Executor", "Here", "Job", "Processes", "RunOutcome", "Start", "choose"]
+__all__ = [
+    "Executor",
+    "Here",
+    "ImageSource",
+    "Job",
+    "Processes",
+    "RunOutcome",
+    "Start",
+    "choose",
+]

@@ -9,6 +9,7 @@ from torch import Tensor
 from reprise.learners.learner import Batch, Step
 
 MASKS = ("present_and_unseen", "present", "reference_max", "none")
+"""The names of the mask rules."""
 
 
 def check_mask(rule: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from reprise.core.registry import register
 from reprise.nets.build import NETWORKS, Builder, build, from_timm, lacking, takes_width
 from reprise.nets.efficientnet import EfficientNetLite
 from reprise.nets.heads import HEADS, CosineHead, LinearHead, make_head
@@ -28,5 +29,6 @@ __all__ = [
     "lacking",
     "load_checkpoint",
     "make_head",
+    "register",
     "takes_width",
 ]

@@ -40,6 +40,7 @@ class LinearHead(nn.Linear):
 
 
 HEADS: dict[str, type[CosineHead] | type[LinearHead]] = {"cosine": CosineHead, "linear": LinearHead}
+"""All heads by name."""
 
 
 def make_head(kind: str, features: int, classes: int) -> CosineHead | LinearHead:

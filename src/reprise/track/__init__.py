@@ -1,5 +1,6 @@
 """Trackers: who is told of a run while it trains. CSV, TensorBoard, Weights & Biases, or one's own."""
 
+from reprise.core.registry import register
 from reprise.track.csv_log import CsvTracker
 from reprise.track.follow import Follower, log_result
 from reprise.track.tensorboard_log import TensorBoardTracker
@@ -18,4 +19,5 @@ __all__ = [
     "WandbTracker",
     "as_tracking",
     "log_result",
+    "register",
 ]
