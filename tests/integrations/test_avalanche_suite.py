@@ -1,4 +1,4 @@
-"""Avalanche's own tests with our buffer in place of its own, where a clone of it is named.
+"""Avalanche's own tests with our buffer in place of its own, where a clone of it, of the installed version, is named.
 
 AVALANCHE_CLONE=path/to/avalanche pytest tests/integrations/test_avalanche_suite.py
 """
