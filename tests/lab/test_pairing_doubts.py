@@ -66,6 +66,13 @@ def test_other_versions_and_devices_are_named(key: str, words: str) -> None:
     assert pairing_doubts(found) == [f"The runs were made with different {said}"]
 
 
+def test_threads_of_the_host_are_no_doubt_of_runs_on_a_gpu() -> None:
+    made = {"device": "NVIDIA H200"}
+    found = arms(provenance=PROVENANCE | made | {"threads": 16})
+    found["rpr"] = {seed: record("rpr", seed, provenance=PROVENANCE | made | {"threads": 1}) for seed in SEEDS}
+    assert pairing_doubts(found) == []
+
+
 def test_other_data_is_named() -> None:
     found = arms()
     for name in ("iid", "rpr"):

@@ -27,6 +27,7 @@ REPORTS = {
     "audited": report_of(AUDITED),
     "small": report_of(TRAINED, small=True),
     "partial": report_of(TRAINED, without=5),
+    "one cell": report_of(TRAINED, without=10),
     "nothing": report_of(TRAINED, without=12),
 }
 
@@ -48,6 +49,15 @@ def test_markdown_names_what_is_outside_and_what_is_missing() -> None:
     assert "| outside |" in markdown(REPORTS["trained"])
     assert "5 of 12 runs are missing" in markdown(REPORTS["partial"])
     assert "not comparable with the paper" in markdown(REPORTS["small"])
+
+
+def test_what_a_partial_report_says_of_itself_is_of_the_runs_that_are_there() -> None:
+    whole, partial, cell = (markdown(REPORTS[name]) for name in ("trained", "partial", "one cell"))
+    assert "mean over seeds 0 to 2," in whole and "sd·√(1/3 + 1/10)" in whole and "of 2 cells" in whole
+    assert "those of seeds 0 to 2 whose run is there" in partial and "sd·√(1/n + 1/10)" in partial
+    assert "The result is of 1 cell," in cell and "up to 3 seeds" in cell
+    audited = markdown(report_of(AUDITED, small=True, without=6))
+    assert "| iid | – |" in audited and "– (" not in audited  # there is no deviation between no runs
 
 
 @pytest.mark.parametrize("report", REPORTS.values(), ids=REPORTS)

@@ -113,8 +113,15 @@ def _shared(arms: Sequence[_Arm]) -> Iterator[str]:
 
 def _made(arms: Sequence[_Arm]) -> Iterator[str]:
     for key, words in MADE_BY.items():
-        if said := _different(arms, "provenance", key):
+        asked = arms if key != "threads" else [_on_cpu(arm) for arm in arms]
+        if said := _different(asked, "provenance", key):
             yield f"The runs were made with different {words}: {said}."
+
+
+def _on_cpu(arm: _Arm) -> _Arm:
+    """Those of its runs that a CPU made: on a GPU, threads of the host change no figure."""
+    made = {seed: one for seed, one in arm.records.items() if one["provenance"].get("device", "CPU") == "CPU"}
+    return _Arm(arm.name, made, ())
 
 
 def _data(arms: Sequence[_Arm]) -> Iterator[str]:

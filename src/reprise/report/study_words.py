@@ -109,17 +109,21 @@ def about(plan: StudyPlan) -> str:
 def rules(outcome: StudyOutcome) -> list[str]:
     """How figures are compared with the paper's, in sentences: those rules that were used."""
     plan, used = outcome.plan, {figure.rule for figure in outcome.judged}
+    whole = not outcome.runs.missing
     said = [
         f"Ours is the mean over seeds 0 to {plan.seeds - 1}, with its 95% interval; the standard deviation is that of "
         f"{plan.error_seeds} seeds."
+        if whole
+        else f"Ours is the mean over those of seeds 0 to {plan.seeds - 1} whose run is there, n, with its 95% interval "
+        "and the standard deviation between them."
     ]
     theirs = plan.study.paper_runs
     if "errors" in used:
+        mine = str(plan.seeds) if whole else "n"
         runs = "the single run that the paper seems to report" if theirs == 1 else f"the paper's {theirs}"
         said.append(
             f"A figure agrees if it differs from the paper's by at most {LIMIT} standard errors and half a unit of its "
-            f"last printed digit. A standard error is sd·√(1/{plan.seeds} + 1/{theirs}), for {plan.seeds} runs of ours "
-            f"and {runs}."
+            f"last printed digit. A standard error is sd·√(1/{mine} + 1/{theirs}), for {mine} runs of ours and {runs}."
         )
     if "zero" in used:
         said.append("Where the paper prints 0 violations, every run of ours must have exactly 0.")
@@ -151,9 +155,10 @@ def limits(outcome: StudyOutcome) -> list[str]:
     ):
         if found := list(dict.fromkeys(str(one[name]) for one in each if one.get(name) is not None)):
             said.append(f"{len(found)} {word if len(found) == 1 else words} ({', '.join(found)})")
-    cells = len(runs.cells)
+    cells = len({cell for (cell, _), group in runs.groups.items() if group.records})
     on = ", ".join([f"{cells} cell{'s' * (cells > 1)}", *said])
-    sentences = [f"The result is of {on}, and of seeds 0 to {plan.seeds - 1}. It says nothing of others."]
+    seeds = f"seeds 0 to {plan.seeds - 1}" if not runs.missing else f"up to {plan.seeds} seeds"
+    sentences = [f"The result is of {on}, and of {seeds}. It says nothing of others."]
     sentences.append(
         "This is the small form: other data and shorter streams than the paper's, chosen so that a laptop can run it. "
         "Its figures are not the paper's."
