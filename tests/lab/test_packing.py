@@ -67,6 +67,16 @@ def test_every_record_is_packed_once(store: Store, tmp_path: Path) -> None:
         assert (into.folder / "campaigns" / path.name).read_bytes() == path.read_bytes()
 
 
+def test_runs_that_a_campaign_asks_for_by_now_are_in_its_file_alone(store: Store, tmp_path: Path) -> None:
+    """And the file of runs that none asked for, which held them, is gone."""
+    file = read_campaign(next(path for path in campaign_files(store) if path.stem == "tiny"))
+    assert file is not None
+    pack_store(store, Store(tmp_path / "into"), [], pytest.fail)
+    all_runs = tuple((("cell", "arm", place), identity) for place, identity in enumerate(store.ended()))
+    pack_store(store, Store(tmp_path / "into"), [replace(file, name="one", runs=all_runs)], pytest.fail)
+    assert [path.name for path in (tmp_path / "into" / FOLDER).iterdir()] == ["one.parquet"]
+
+
 def test_runs_that_campaigns_share_are_in_the_first(store: Store, tmp_path: Path) -> None:
     """And one that nobody has is missing from both."""
     file = read_campaign(next(path for path in campaign_files(store) if path.stem == "tiny"))

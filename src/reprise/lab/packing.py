@@ -68,7 +68,7 @@ def pack_store(
     _write(into, files)
     for campaign in campaigns:
         campaign.write(into)
-    _remove(into, [one.name for one in files if not one.content])
+    _remove(into, {OTHERS, _ALSO_OTHERS, *(one.name for one in files)} - {one.name for one in files if one.content})
     return files
 
 
