@@ -39,7 +39,7 @@ PRINTED = {
     "gap-opportunity": (12, 24),
     "trajectory": (0, 8),
 }
-OURS = ("isolation", "example-pass", "rare-classes", "agreement", "pretrained-gaps", "demo")
+OURS = ("isolation", "example-pass", "rare-classes", "agreement", "pretrained-rates", "pretrained-gaps", "demo")
 AUDITS = ("gaps", "dyngaps", "renewal-gaps", "buffer-gaps", "coverage")
 
 
@@ -134,8 +134,11 @@ def test_a_pair_differs_in_retrieval_alone() -> None:
                 assert first.replace(retrieval=arm) == other
 
 
-def test_only_the_validation_study_looks_at_validation_images() -> None:
-    assert [name for name, study in STUDIES.items() if study.split == "validation"] == ["hybrid-validation"]
+def test_only_studies_that_choose_look_at_validation_images() -> None:
+    assert [name for name, study in STUDIES.items() if study.split == "validation"] == [
+        "hybrid-validation",
+        "pretrained-rates",
+    ]
 
 
 RULES = ("reservoir", "brs-always", "brs")

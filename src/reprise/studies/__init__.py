@@ -34,7 +34,10 @@ _PAPER = (
     *(mask.STUDY, gap_drift.STUDY, renewal.STUDY, buffer.STUDY, law.STUDY, hosts.STUDY, dissociation.STUDY),
     *(controls.CIFAR10, controls.HYBRID, vit.GAP_OPPORTUNITY, vit.TRAJECTORY),
 )
-_OURS = (isolation.STUDY, example_pass.STUDY, rare_classes.STUDY, agreement.STUDY, pretrained.STUDY, demo.STUDY)
+_OURS = (
+    *(isolation.STUDY, example_pass.STUDY, rare_classes.STUDY, agreement.STUDY, pretrained.RATES, pretrained.STUDY),
+    demo.STUDY,
+)
 STUDIES: dict[str, Study] = {study.name: study for study in (*_PAPER, *_OURS)}
 """All studies of the library by name."""
 
