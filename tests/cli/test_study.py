@@ -150,6 +150,31 @@ def test_all_leaves_out_what_lacks_a_package(tmp_path: Path, monkeypatch: pytest
     assert len(plans_of("all", True, 1, None, None, told.append)) == len(STUDIES)  # small forms need neither
 
 
+def test_all_of_a_part_leaves_out_studies_that_have_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("reprise.data.present", lambda *_: True)
+    told: list[str] = []
+    plans = plans_of("all", False, 1, None, tmp_path, told.append, "dataset=cifar10")
+    assert [plan.name for plan in plans] == ["cifar10-control"]
+    assert "The study seams is left out: study 'seams': unknown dataset 'cifar10'" in "".join(told)
+    plans = plans_of("seams,mask", False, 1, None, None, told.append, "stream=lt10,retrieval=rpr")
+    assert [plan.count for plan in plans] == [12, 8]
+    with pytest.raises(ValueError, match="unknown dataset 'cifar10'"):
+        plans_of("seams", False, 1, None, None, told.append, "dataset=cifar10")
+
+
+def test_a_part_is_made_and_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = str(tmp_path / "out")
+    asked = ["--small", "--only", "stream=lt10,retrieval=rpr", "--seeds", "1", "--error-seeds", "2", "--out", out]
+    assert main(["study", "run", "dyngaps", *asked]) == 0
+    assert main(["study", "report", "dyngaps", "--small", "--out", out, "--formats", "md"]) == 0
+    text = (tmp_path / "out" / "reports" / "dyngaps-small.md").read_text(encoding="utf-8")
+    assert "Only a part was asked for: stream=lt10,retrieval=rpr." in text
+    assert "2 of 2 runs" in text
+    capsys.readouterr()
+    assert main(["study", "run", "dyngaps", "--only", "stream=lt1", "--out", out]) == 2
+    assert "unknown stream 'lt1': did you mean 'lt10'?" in capsys.readouterr().err
+
+
 OWN = """
 from reprise.lab import Cell, Column, Study, difference
 

@@ -14,7 +14,7 @@ from reprise.cli.errors import RunFailed, request
 from reprise.cli.executors import ExecutorOptions, make_executor
 from reprise.cli.output import check_output, write_output
 from reprise.cli.progress import progress_bar
-from reprise.cli.study_request import Data, Flag, Folder, Name, Number, One, Target, device_of, plans_of, runs_of
+from reprise.cli.study_request import Data, Flag, Folder, Name, Number, One, Only, Target, device_of, plans_of, runs_of
 from reprise.lab.study_plan import StudyFailed, StudyPlan
 
 if TYPE_CHECKING:
@@ -103,6 +103,8 @@ class StudyRun:
     """Seeds that figures are means over: 10, or 3 for the small form, unless the study says otherwise."""
     error_seeds: Number = None
     """For a study that does not train: seeds that the standard deviation is taken from, 40, or 8 for the small form."""
+    only: Only = ""
+    """A part of the study, as dataset=cifar100,retrieval=iid,retrieval=rpr: facts of its cells, and arms."""
     data: Data = None
     """Folder that holds the data sets, for a study that trains."""
     by: OmitArgPrefixes[ExecutorOptions] = field(default_factory=ExecutorOptions)
@@ -121,7 +123,7 @@ class StudyRun:
         from reprise.runs.store import Store
         from reprise.track import Tracking
 
-        plans = plans_of(self.name, self.small, self.seeds, self.error_seeds, self.data, _warn)
+        plans = plans_of(self.name, self.small, self.seeds, self.error_seeds, self.data, _warn, self.only)
         if self.by.jobs is not None:
             as_int(self.by.jobs, "jobs", 1)
         if self.json is not None and self.json != "-":

@@ -23,6 +23,7 @@ Folder = Annotated[Path, arg(metavar="DIR")]
 Data = Annotated[Path | None, arg(metavar="DIR", constructor=Path, help_behavior_hint="")]
 Target = Annotated[str | None, arg(metavar="FILE|-", help_behavior_hint="")]
 Number = Annotated[int | None, arg(metavar="N", help_behavior_hint="")]
+Only = Annotated[str, arg(metavar="NAME=VALUE,...", help_behavior_hint="")]
 Flag = Annotated[bool, FlagCreatePairsOff, arg(help_behavior_hint="")]
 
 
@@ -33,6 +34,7 @@ def plans_of(
     error_seeds: int | None,
     data: Path | None,
     warn: Callable[[str], None],
+    only: str = "",
 ) -> list[StudyPlan]:
     """The studies that were asked for; with `all`, those that can be made with what is at hand, and `warn` is told."""
     from reprise.studies import STUDIES, is_file, load_study
@@ -40,15 +42,21 @@ def plans_of(
     plans = []
     for one in STUDIES if name == "all" else names_of(name):
         source = str(Path(one).resolve()) if is_file(one) else ""  # for a report that is asked for in another folder
-        plan = StudyPlan.of(load_study(one), seeds=seeds, error_seeds=error_seeds, small=small, source=source)
+        try:
+            plan = StudyPlan.of(
+                load_study(one), seeds=seeds, error_seeds=error_seeds, small=small, source=source, only=only
+            )
+        except ValueError as error:
+            if name != "all" or not only:
+                raise
+            warn(f"The study {one} is left out: {error}.")
+            continue
+        if name == "all" and (why := _lacking(plan, data)):
+            warn(f"The study {plan.name} is left out: {why}.")
+            continue
         plans.append(plan)
-    if name != "all":
-        _check_names(plans)
-        return plans
-    lacking = {plan.name: why for plan in plans if (why := _lacking(plan, data))}
-    for study, why in lacking.items():
-        warn(f"The study {study} is left out: {why}.")
-    return [plan for plan in plans if plan.name not in lacking]
+    _check_names(plans)
+    return plans
 
 
 def names_of(text: str) -> list[str]:

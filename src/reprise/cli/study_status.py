@@ -15,7 +15,7 @@ from tyro.conf import Positional, arg
 from reprise.cli.errors import WrongRequest, request
 from reprise.cli.output import write_output
 from reprise.cli.progress import say
-from reprise.cli.study_request import Data, Flag, Folder, Name, Number, Target, device_of, plans_of, runs_of
+from reprise.cli.study_request import Data, Flag, Folder, Name, Number, Only, Target, device_of, plans_of, runs_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,6 +51,8 @@ class StudyTry:
     """Seeds that figures are means over."""
     error_seeds: Number = None
     """For a study that does not train: seeds that the standard deviation is taken from."""
+    only: Only = ""
+    """A part of the study, as dataset=cifar100,retrieval=iid,retrieval=rpr: facts of its cells, and arms."""
     data: Data = None
     """Folder that holds the data sets, for a study that trains."""
     device: Annotated[
@@ -70,7 +72,7 @@ class StudyTry:
         from reprise.lab.campaign import identify
         from reprise.runs.store import Store
 
-        plans = plans_of(self.name, self.small, self.seeds, self.error_seeds, self.data, say)
+        plans = plans_of(self.name, self.small, self.seeds, self.error_seeds, self.data, say, self.only)
         images, store = ImageSource(None, self.data), Store(self.out)
         with request():
             device = device_of(plans, self.device)

@@ -2,6 +2,7 @@
 
 from reprise.lab.campaign import Progress, campaign, run_all
 from reprise.lab.contrast import Contrast, Term, across, difference, interaction
+from reprise.lab.part import part_of
 from reprise.lab.printed_tables import Printed, PrintedContrast
 from reprise.lab.study import Cell, Column, Study, TheoryFigure
 from reprise.lab.study_plan import StudyFailed, StudyPlan, execute_plans
@@ -23,5 +24,6 @@ __all__ = [
     "difference",
     "execute_plans",
     "interaction",
+    "part_of",
     "run_all",
 ]

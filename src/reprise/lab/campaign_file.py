@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from reprise import __version__
@@ -40,6 +41,8 @@ class CampaignFile:
     """When it was last begun, in UTC."""
     source: str = ""
     """The file that declares the study, if it is none of this library's."""
+    only: str = ""
+    """Which part of the study was asked for; empty if it was the whole."""
 
     @property
     def identities(self) -> dict[Key, str]:
@@ -50,7 +53,8 @@ class CampaignFile:
         """The options that make the same campaign again."""
         small = " --small" if self.small else ""
         spread = f" --error-seeds {self.error_seeds}" if self.error_seeds != self.seeds else ""
-        return f"reprise study run {self.source or self.study}{small} --seeds {self.seeds}{spread}"
+        part = f" --only {quote(self.only)}" if self.only else ""
+        return f"reprise study run {self.source or self.study}{small}{part} --seeds {self.seeds}{spread}"
 
     def write(self, store: Store) -> None:
         """Keep it in a store."""
@@ -69,6 +73,7 @@ class CampaignFile:
             "reprise": self.reprise,
             "began": self.began,
             "source": self.source,
+            **({"only": self.only} if self.only else {}),
             "runs": [[*key, identity] for key, identity in self.runs],
         }
 
@@ -99,7 +104,8 @@ def read_campaign(path: Path) -> CampaignFile | None:
             raise Damaged(f"it is the file of the campaign {found['name']!r}")
         runs = tuple(((cell, arm, int(seed)), str(identity)) for cell, arm, seed, identity in found["runs"])
         names = ("name", "study", "small", "seeds", "error_seeds", "reprise", "began", "source")
-        return CampaignFile(runs=runs, command=tuple(found["command"]), **{name: found[name] for name in names})
+        facts = {name: found[name] for name in names}
+        return CampaignFile(runs=runs, command=tuple(found["command"]), only=found.get("only", ""), **facts)
     except OtherFormat as other:
         raise ValueError(
             f"{path} was written by another version of reprise: {other}. Its records are still there; "

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 
 from reprise.core.arguments import as_int
 from reprise.core.files import Record
@@ -12,6 +13,7 @@ from reprise.execute import Executor, RunOutcome
 from reprise.execute.one import ImageSource
 from reprise.lab.campaign import Watch, campaign, identify
 from reprise.lab.campaign_file import CampaignFile, command, first_difference, now, read_campaign
+from reprise.lab.part import part_of
 from reprise.lab.study import Key, Study
 from reprise.lab.study_runs import StudyRuns, study_runs
 from reprise.runs.record import BULKY
@@ -44,6 +46,8 @@ class StudyPlan:
     small: bool = False
     source: str = ""
     """The file that declares the study, if it is none of this library's."""
+    only: str = ""
+    """Which part of a study this is; empty if it is the whole."""
 
     def __post_init__(self) -> None:
         as_int(self.seeds, "seeds", 1)
@@ -58,11 +62,16 @@ class StudyPlan:
         error_seeds: int | None = None,
         small: bool = False,
         source: str = "",
+        only: str = "",
     ) -> StudyPlan:
-        """A study as it is usually made; the small form has fewer seeds, and so has one that trains."""
+        """A study as it is usually made; the small form has fewer seeds, and so has one that trains.
+
+        `only` names a part of it, as `dataset=cifar100,retrieval=iid,retrieval=rpr`: see `reprise.lab.part_of`.
+        """
+        study = part_of(study, only, small=small)
         few = seeds if seeds is not None else 3 if small else study.seeds
         many = max(2, few) if study.trains else 8 if small else 40  # an audit costs little
-        return cls(study, few, many if error_seeds is None else error_seeds, small, source)
+        return cls(study, few, many if error_seeds is None else error_seeds, small, source, only)
 
     @property
     def name(self) -> str:
@@ -109,11 +118,17 @@ class StudyPlan:
             command=command(),
             began=now(),
             source=self.source,
+            only=self.only,
         )
 
     def load(self, store: Store, *, partial: bool = False, warn: Callable[[str], None] | None = None) -> LoadedStudy:
         """The study as it was last made into a store; an error if some records are not there, unless `partial`."""
-        made = self.read(store)
+        plan, made = self._made(store)
+        return plan._load(store, made, partial=partial, warn=warn)
+
+    def _load(
+        self, store: Store, made: CampaignFile, *, partial: bool, warn: Callable[[str], None] | None
+    ) -> LoadedStudy:
         records: dict[Key, Record] = {}
         with collection_paused():
             for key, identity in made.runs:
@@ -125,19 +140,31 @@ class StudyPlan:
                 f"{lacking} of {len(made.runs)} records of the study {self.name!r} are not in {str(store.folder)!r}, "
                 f"or are damaged: `{made.again} --out {store.folder}` makes them; --partial reports the others"
             )
-        plan = StudyPlan(self.study, made.seeds, made.error_seeds, self.small, made.source)
-        return LoadedStudy(plan, made, study_runs(self.study, self.small, plan.all_seeds, records))
+        return LoadedStudy(self, made, study_runs(self.study, self.small, self.all_seeds, records))
 
     def read(self, store: Store) -> CampaignFile:
         """What the store knows of this study; an error if it was not made there, or if it has changed since."""
+        return self._made(store)[1]
+
+    def _made(self, store: Store) -> tuple[StudyPlan, CampaignFile]:
+        """The study as it was made into the store, which may be a part of it, and the campaign's file."""
         made = read_campaign(campaign_path(store, self.name))
         if made is None:
             again = f"{self._again(store)} makes or ends it"
             raise ValueError(f"{str(store.folder)!r} does not hold the study {self.name!r}: {again}")
-        asked = self.study.keys(max(made.seeds, made.error_seeds), small=self.small)
-        if change := first_difference(asked, [key for key, _ in made.runs]):
+        if self.only not in ("", made.only):
+            raise ValueError(
+                f"the campaign {self.name!r} of {str(store.folder)!r} is {_part(made.only)}, not {_part(self.only)}: "
+                f"{self._again(store)} makes it"
+            )
+        try:
+            study = self.study if self.only else part_of(self.study, made.only, small=self.small)
+        except ValueError as error:  # its facts were others
+            raise ValueError(self._changed(store, made, str(error))) from None
+        plan = StudyPlan(study, made.seeds, made.error_seeds, self.small, made.source, made.only)
+        if change := first_difference(plan.keys, [key for key, _ in made.runs]):
             raise ValueError(self._changed(store, made, change))
-        return made
+        return plan, made
 
     def _check_settings(self, store: Store, made: CampaignFile, records: Mapping[Key, Record]) -> None:
         """Refuse records of other settings than the cells have now; a cell's settings are the same for all seeds."""
@@ -157,7 +184,8 @@ class StudyPlan:
 
     def _again(self, store: Store) -> str:
         small = " --small" if self.small else ""
-        return f"`reprise study run {self.source or self.study.name}{small} --out {store.folder}`"
+        part = f" --only {quote(self.only)}" if self.only else ""
+        return f"`reprise study run {self.source or self.study.name}{small}{part} --out {store.folder}`"
 
 
 def _is_of(record: Record, run: Run) -> bool:
@@ -183,14 +211,26 @@ class LoadedStudy:
     runs: StudyRuns
 
 
-def _more_seeds_before(plan: StudyPlan, store: Store) -> int:
-    """How many seeds the store's campaign of this study has, if these are more than are asked for now; else 0."""
+def _smaller_than_before(plan: StudyPlan, store: Store) -> str:
+    """What the store's campaign of this study had that is not asked for now, in a sentence; empty if it is nothing."""
     try:
         made = read_campaign(campaign_path(store, plan.name))
     except ValueError:
-        return 0  # it is written anew
-    before = 0 if made is None else max(made.seeds, made.error_seeds)
-    return before if before > plan.all_seeds else 0
+        return ""  # it is written anew
+    if made is None or not {key for key, _ in made.runs} - {*plan.keys}:
+        return ""
+    before = max(made.seeds, made.error_seeds)
+    had, has = f"had {before} seeds", f"has {plan.all_seeds}"
+    if made.only != plan.only:
+        had, has = f"was {_part(made.only)}, {before} seeds", f"is {_part(plan.only)}, {plan.all_seeds} seeds"
+    return (
+        f"The campaign {plan.name!r} of {str(store.folder)!r} {had} and now {has}; reports will be of these. No record "
+        "is lost."
+    )
+
+
+def _part(only: str) -> str:
+    return f"the part {only}" if only else "the whole study"
 
 
 def campaign_path(store: Store, name: str) -> Path:
@@ -242,11 +282,8 @@ def execute_plans(
     identified = identify(runs, images)
     known = {run: found for run, found in identified.items() if isinstance(found, str)}
     for plan in plans:
-        if warn is not None and (before := _more_seeds_before(plan, store)):
-            warn(
-                f"The campaign {plan.name!r} of {str(store.folder)!r} had {before} seeds and now has {plan.all_seeds}; "
-                "reports will be of these. No record is lost."
-            )
+        if warn is not None and (sentence := _smaller_than_before(plan, store)):
+            warn(sentence)
         plan.campaign_file(known).write(store)
     ended = campaign(
         *(runs, executor, store),

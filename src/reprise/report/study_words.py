@@ -99,11 +99,12 @@ class Glossary:
 
 
 def about(plan: StudyPlan) -> str:
-    """What the study runs; of the small form, that it is another one."""
+    """What the study runs; of the small form, that it is another one; of a part, which it is."""
+    part = f" Only a part was asked for: {plan.only}." if plan.only else ""
     if not plan.small:
-        return plan.study.about
+        return f"{plan.study.about}{part}"
     names = "; ".join(cell.name for cell in plan.study.small)
-    return f"In full: {plan.study.about} The small form, shown here, runs {names} instead."
+    return f"In full: {plan.study.about} The small form, shown here, runs {names} instead.{part}"
 
 
 def rules(outcome: StudyOutcome) -> list[str]:
