@@ -42,6 +42,7 @@ def test_show(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["study", "show", "dyngaps"]) == 0
     shown = capsys.readouterr().out
     assert "Arms: iid, fixed, rpr" in shown
+    assert "for --only: dataset=cifar100, tinyimagenet; stream=" in shown
     words = [line.split() for line in shown.splitlines()]
     assert ["tinyimagenet-lt100", "reservoir", "5120", "8", "–"] in words
     assert ["cifar100-lt10", "iid", "6.63", "22.0", "37.1", "81.3", "81.3", "427.4", "0.0"] in words

@@ -71,6 +71,8 @@ class StudyShow:
         console.print()
         console.print(_cells(study))
         console.print(Text(f"\nArms: {', '.join(study.arms)}"))
+        if facts := _facts(study):
+            console.print(Text(f"What tells its cells apart, for --only: {facts}"))
         for contrast in study.form_contrasts(small=False):
             printed = f"; the paper's {contrast.paper['mean']}" if "mean" in contrast.paper else ""
             console.print(Text(f"Contrast: {contrast.name} of {contrast.key}, {contrast.label}{printed}", style="dim"))
@@ -188,6 +190,15 @@ def _failed(executed: Executed) -> str:
         f"{count} {'run' if count == 1 else 'runs'} failed; the first, {first.name}: "
         f"{first.error or type(first.error).__name__}. The others are kept, and `reprise study status` lists them all"
     )
+
+
+def _facts(study: Study) -> str:
+    """Names and values of the facts in which cells differ."""
+    values: dict[str, dict[str, None]] = {}
+    for cell in study.cells:
+        for name, value in cell.facts.items():
+            values.setdefault(name, {})[value] = None
+    return "; ".join(f"{name}={', '.join(some)}" for name, some in values.items() if len(some) > 1)
 
 
 def _cells(study: Study) -> Table:
