@@ -132,19 +132,28 @@ def test_the_table_of_the_readme(outcomes):
 
 def test_the_counts_of_the_readme(outcomes):
     """Figures of the paper that agree; those that meet a printed figure for a second time are left out."""
-    audits, training = [], {}
+    audits, training, spreads = [], {}, []
     for name, study in outcomes.items():
+        if name in ("rare-classes", "coverage"):
+            continue
         if not study.plan.study.trains:
             audits += study.judged
             continue
-        for one in study.judged if name != "rare-classes" else ():
+        for one in (*study.figures, *study.contrasts):
+            key: object = one
             if isinstance(one, Figure):
-                cells, key = [one.cell], (name, one.cell, one.arm, one.key)
-            else:  # the same contrast of the same runs is printed in several tables
-                assert one.found is not None
-                cells, key = [term.cell for term in one.contrast.terms], (one.found.mean, one.found.n)
-            if key[-1] not in OF_WAITS and not any(cell.endswith(" brs") for cell in cells):
+                cells = [one.cell]
+            else:  # the paper prints some in several tables
+                cells, paper = [term.cell for term in one.contrast.terms], one.contrast.paper
+                key = (cells[0].partition("-")[0], paper["low"], paper["high"]) if "low" in paper else one
+            if one.within is None or (isinstance(one, Figure) and one.key in OF_WAITS):
+                continue
+            if not any(cell.endswith(" brs") for cell in cells):
                 training.setdefault(key, one)
-    gaps, others = ((sum(bool(one.within) for one in some), len(some)) for some in (audits, training.values()))
+        spreads += [one for one in study.spreads if not one.cell.endswith(" brs")]
+    counts = [(sum(bool(one.within) for one in some), len(some)) for some in (audits, training.values(), spreads)]
+    (waits, all_waits), (trained, all_trained), (agree, all_spreads) = counts
     page = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
-    assert f"{gaps[0]} of {gaps[1]} figures of waits and {others[0]} of {others[1]} of training agree" in page
+    assert f"{waits} of {all_waits} figures of waits and {trained} of {all_trained} of training agree" in page
+    assert agree == all_spreads
+    assert f"so do all {all_spreads} standard deviations" in page

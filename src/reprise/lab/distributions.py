@@ -47,6 +47,17 @@ def deviation_limit(sd: float, n: int, confidence: float = 0.95) -> float:
     return sd * math.sqrt(degrees / float(_special().chdtri(degrees, checked_confidence(confidence))))
 
 
+def deviation_interval(sd: float, n: int, confidence: float = 0.95) -> tuple[float, float]:
+    """The interval of a true standard deviation where n values, taken as normal, show `sd`.
+
+    >>> low, high = deviation_interval(1.0, 10)
+    >>> round(low, 3), round(high, 3)
+    (0.688, 1.826)
+    """
+    beyond = (1 - checked_confidence(confidence)) / 2
+    return deviation_limit(sd, n, beyond), deviation_limit(sd, n, 1 - beyond)
+
+
 def checked_confidence(confidence: float) -> float:
     """A confidence, if it is between 0 and 1."""
     if not 0 < confidence < 1:

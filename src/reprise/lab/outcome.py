@@ -11,6 +11,7 @@ from reprise.lab.contrast import SeedContrast
 from reprise.lab.distributions import t_quantile
 from reprise.lab.doubts import making_doubts, pairing_doubts
 from reprise.lab.figure import ContrastFigure, Figure, agrees, judge, standard_error
+from reprise.lab.spread import Spread, spreads
 from reprise.lab.statistics import contrast, holm_by_family
 from reprise.lab.study import Cell, Column, TheoryFigure
 from reprise.lab.study_plan import StudyPlan
@@ -28,16 +29,18 @@ class StudyOutcome:
     beside: tuple[Figure, ...]
     """Figures stated beside the theory."""
     contrasts: tuple[ContrastFigure, ...]
+    spreads: tuple[Spread, ...]
+    """Standard deviations that the paper prints, too."""
     doubts: tuple[str, ...]
     """Sentences: what makes pairs doubtful, as far as records tell."""
 
     @property
-    def judged(self) -> list[Figure | ContrastFigure]:
-        every: list[Figure | ContrastFigure] = [*self.figures, *self.contrasts]
+    def judged(self) -> list[Figure | ContrastFigure | Spread]:
+        every: list[Figure | ContrastFigure | Spread] = [*self.figures, *self.contrasts, *self.spreads]
         return [figure for figure in every if figure.within is not None]
 
     @property
-    def outside(self) -> list[Figure | ContrastFigure]:
+    def outside(self) -> list[Figure | ContrastFigure | Spread]:
         return [figure for figure in self.judged if not figure.within]
 
     @cached_property
@@ -67,7 +70,9 @@ def outcome(plan: StudyPlan, runs: StudyRuns) -> StudyOutcome:
     if not paper:
         asked = [replace(one, paper={}) for one in asked]
     contrasts = _adjusted([_contrast(plan, runs, one) for one in asked])
-    return StudyOutcome(plan, runs, tuple(figures), tuple(beside), tuple(contrasts), tuple(_doubts(runs, asked)))
+    spread = spreads(study, figures, contrasts) if paper else ()
+    told = tuple(_doubts(runs, asked))
+    return StudyOutcome(plan, runs, tuple(figures), tuple(beside), tuple(contrasts), spread, told)
 
 
 def _doubts(runs: StudyRuns, contrasts: Sequence[SeedContrast]) -> Iterator[str]:

@@ -43,6 +43,8 @@ class Column:
     """The arms shown; None means all."""
     paper: Printed | None = None
     """Where the paper prints it."""
+    spread: Printed | None = None
+    """Where the paper prints the standard deviation between its runs."""
     zero: bool = False
     """Whether a 0 in the paper must be exactly 0 in every run of ours."""
     bound: Callable[[Cell], int] | None = None

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from reprise.lab.figure import ContrastFigure, Figure
+from reprise.lab.figure import ContrastFigure
 
 if TYPE_CHECKING:
+    from reprise.lab.figure import Figure
     from reprise.lab.outcome import StudyOutcome
+    from reprise.lab.spread import Spread
 
 NAMED = 3  # figures outside that are named
 
@@ -64,9 +66,9 @@ def beside(outcome: StudyOutcome) -> str:
     return f"{said}."
 
 
-def name_of(figure: Figure | ContrastFigure) -> str:
+def name_of(figure: Figure | ContrastFigure | Spread) -> str:
     """A figure in a few words."""
-    if isinstance(figure, Figure):
+    if not isinstance(figure, ContrastFigure):
         return f"{figure.cell} {figure.arm} {figure.key}"
     return f"{figure.contrast.label} {figure.contrast.name}"
 

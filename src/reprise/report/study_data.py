@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from reprise.lab.campaign_file import CampaignFile
@@ -67,6 +68,7 @@ def as_json(outcome: StudyOutcome, file: CampaignFile | None = None) -> dict[str
         "doubts": list(outcome.doubts),
         "figures": [figure_data(one) for one in (*outcome.figures, *outcome.beside)],
         "contrasts": [contrast_data(one) for one in outcome.contrasts],
+        "spreads": [asdict(one) for one in outcome.spreads],
         "per_run": _runs(outcome),
     }
 

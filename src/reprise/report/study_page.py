@@ -20,6 +20,7 @@ from reprise.report.study_runs import Anchors, run_lists
 from reprise.report.study_tables import (
     BESIDE_HEADS,
     CONTRAST_HEADS,
+    SPREAD_HEADS,
     agreement,
     beside_row,
     contrast_row,
@@ -28,8 +29,10 @@ from reprise.report.study_tables import (
     more_seeds,
     number,
     ours,
+    spread_row,
+    statistics,
 )
-from reprise.report.study_words import Glossary, about, head, limits, missing, rules, terms_of
+from reprise.report.study_words import STATISTICS, Glossary, about, head, limits, missing, rules, terms_of
 
 
 def page(report: CampaignReport, files: Mapping[str, str] | None = None) -> str:
@@ -60,6 +63,7 @@ def page(report: CampaignReport, files: Mapping[str, str] | None = None) -> str:
         opening=glossary("cell", "arm", "seed"),
         contrasts=_contrasts(report, anchors, glossary) if outcome.contrasts else None,
         measures=_measures(outcome, anchors, glossary, style),
+        statistics=_statistics(outcome),
         beside=_beside(outcome, anchors) if outcome.beside else None,
         arms=style,
         waits=waits,
@@ -169,6 +173,25 @@ def _measure_row(one: Figure, anchors: Anchors, *, paper: bool) -> list[TableCel
         row.append(TableCell(difference(one).removesuffix(" outside"), one.difference))
     sd = number(one.sd, one.digits if one.paper is not None else 3) if one.n > 1 else "–"
     return [*row, interval(one.low, one.high, one.digits), sd, f"{one.n}"]
+
+
+def _statistics(outcome: StudyOutcome) -> dict[str, Any] | None:
+    """What else the paper prints: statistics of contrasts, and standard deviations."""
+    heads, table = statistics(outcome)
+    if not table and not outcome.spreads:
+        return None
+    found: dict[str, Any] = {"said": STATISTICS, "table": None, "spreads": None}
+    if table:
+        found["table"] = html_table(heads, table, "Statistics of contrasts", words=2)
+    if outcome.spreads:
+        rows: list[list[TableCell | str]] = []
+        for one in outcome.spreads:
+            cells: list[TableCell | str] = [*spread_row(one)]
+            cells[3] = TableCell(spread_row(one)[3], one.ours)
+            cells[-1] = TableCell(agreement(one), style=agreement(one))
+            rows.append(cells)
+        found["spreads"] = html_table(SPREAD_HEADS, rows, "Standard deviations", words=3)
+    return found
 
 
 def _beside(outcome: StudyOutcome, anchors: Anchors) -> Markup:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from reprise.lab.figure import LIMIT, ContrastFigure, Figure
 from reprise.lab.outcome import StudyOutcome
 from reprise.lab.sample_size import seeds_needed
+from reprise.lab.spread import Spread
 from reprise.lab.verdict import unit_of
 from reprise.report.study_words import HALF_WIDTH, ROUNDING, head
 
@@ -14,6 +15,7 @@ __all__ = [
     "BESIDE_HEADS",
     "CONTRAST_HEADS",
     "NOTHING",
+    "SPREAD_HEADS",
     "agreement",
     "beside_row",
     "contrast_digits",
@@ -28,6 +30,8 @@ __all__ = [
     "paper_interval",
     "plus",
     "rows",
+    "spread_row",
+    "statistics",
 ]
 
 NOTHING = "–"
@@ -78,7 +82,7 @@ def difference(figure: Figure) -> str:
     return f"{text} {ROUNDING}" if abs(figure.difference) > LIMIT and figure.within else text
 
 
-def agreement(figure: Figure | ContrastFigure) -> str:
+def agreement(figure: Figure | ContrastFigure | Spread) -> str:
     """Whether a figure agrees with the paper's, in a word; empty where it is not judged."""
     return {None: "", True: "agrees", False: "outside"}[figure.within]
 
@@ -152,6 +156,43 @@ def contrast_row(figure: ContrastFigure) -> list[str]:
         f"{found.positive} of {found.n}",
         NOTHING if part is None else "yes" if found.material else "no",
     ]
+
+
+SPREAD_HEADS = ("cell", "arm or contrast", "figure", "ours", "95% interval", "the paper's", "agreement")
+
+
+def spread_row(spread: Spread) -> list[str]:
+    """The cells of a standard deviation under `SPREAD_HEADS`."""
+    digits = 1 + len(spread.paper.partition(".")[2])
+    return [
+        *(spread.cell, spread.arm, head(spread.key.removeprefix("sd of "))),
+        number(spread.ours, digits),
+        interval(spread.low, spread.high, digits),
+        spread.paper,
+        agreement(spread),
+    ]
+
+
+_STATISTICS = {"relative": "relative", "t": "t", "p": "p", "holm": "Holm p", "positive": "k of n"}
+
+
+def statistics(outcome: StudyOutcome) -> tuple[list[str], list[list[str]]]:
+    """Heads and rows of what else the paper prints of contrasts: ours (the paper's)."""
+    told = [one for one in outcome.contrasts if one.found is not None and one.contrast.paper.keys() & _STATISTICS]
+    names = [name for name in _STATISTICS if any(name in one.contrast.paper for one in told)]
+    rows = []
+    for one in told:
+        mine = dict(zip(CONTRAST_HEADS, contrast_row(one), strict=True))
+        row = [one.contrast.name, one.contrast.label]
+        for name in names:
+            ours, theirs = mine[_STATISTICS[name]], one.contrast.paper.get(name)
+            row.append(ours if theirs is None else f"{ours} ({_as_printed(name, theirs)})")
+        rows.append(row)
+    return ["contrast", "cell", *(_STATISTICS[name] for name in names)], rows if names else []
+
+
+def _as_printed(name: str, printed: str) -> str:
+    return f"{plus(printed)}%" if name == "relative" else printed.replace("-", "−")
 
 
 BESIDE_HEADS = ("cell", "arm", "figure", "ours", "range of runs", "the paper's", "theory", "what the theory is")

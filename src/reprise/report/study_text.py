@@ -10,13 +10,16 @@ from reprise.report.campaign_report import CampaignReport
 from reprise.report.study_tables import (
     BESIDE_HEADS,
     CONTRAST_HEADS,
+    SPREAD_HEADS,
     beside_row,
     contrast_row,
     difference,
     ours,
     rows,
+    spread_row,
+    statistics,
 )
-from reprise.report.study_words import about, head, limits, missing, rules, short_head
+from reprise.report.study_words import STATISTICS, about, head, limits, missing, rules, short_head
 
 
 def markdown(report: CampaignReport) -> str:
@@ -32,6 +35,12 @@ def markdown(report: CampaignReport) -> str:
     if outcome.contrasts:
         lines += ["## Contrasts", "", *_md_table(CONTRAST_HEADS, map(contrast_row, outcome.contrasts), words=2), ""]
     lines += ["## Figures", "", _each(outcome), "", *_md_figures(outcome), ""]
+    heads, table = statistics(outcome)
+    if table:
+        lines += ["## Statistics that the paper prints", "", STATISTICS, "", *_md_table(heads, table, words=2), ""]
+    if outcome.spreads:
+        lines += ["## Standard deviations that the paper prints", ""]
+        lines += [*_md_table(SPREAD_HEADS, map(spread_row, outcome.spreads), words=3), ""]
     if outcome.beside:
         lines += ["## Beside the theory, not judged", ""]
         lines += [*_md_table(BESIDE_HEADS, map(beside_row, outcome.beside), words=3), ""]

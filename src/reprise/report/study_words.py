@@ -5,6 +5,7 @@ from __future__ import annotations
 from reprise.lab.figure import LIMIT
 from reprise.lab.outcome import StudyOutcome
 from reprise.lab.run_group import METRICS
+from reprise.lab.spread import Spread
 from reprise.lab.statistics import MATERIAL
 from reprise.lab.study_plan import StudyPlan
 from reprise.lab.table import settings
@@ -107,9 +108,12 @@ def about(plan: StudyPlan) -> str:
     return f"In full: {plan.study.about} The small form, shown here, runs {names} instead.{part}"
 
 
+STATISTICS = "Ours (the paper's). Apart from the first they go with the number of seeds, so they are not judged."
+
+
 def rules(outcome: StudyOutcome) -> list[str]:
     """How figures are compared with the paper's, in sentences: those rules that were used."""
-    plan, used = outcome.plan, {figure.rule for figure in outcome.judged}
+    plan, used = outcome.plan, {one.rule for one in outcome.judged if not isinstance(one, Spread)}
     whole = not outcome.runs.missing
     said = [
         f"Ours is the mean over seeds 0 to {plan.seeds - 1}, with its 95% interval; the standard deviation is that of "
@@ -136,6 +140,11 @@ def rules(outcome: StudyOutcome) -> list[str]:
         said.append(
             "Where the paper prints a contrast without an interval, its seeds are taken to spread as ours do, and the "
             "95% interval of the difference of the two means must hold 0."
+        )
+    if outcome.spreads:
+        said.append(
+            f"A standard deviation agrees if its 95% interval, by χ², and that of the paper's, of {theirs} runs, "
+            "overlap."
         )
     if any(figure.difference and abs(figure.difference) > LIMIT and figure.within for figure in outcome.figures):
         said.append(

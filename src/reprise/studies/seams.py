@@ -45,7 +45,7 @@ STUDY = Study(
         for storage in ("reservoir", "brs")
     ),
     arms=("uniform", "iid", "fixed", "rpr"),
-    columns=(Column("ema.final", paper=Printed(_rows("seams"), "acc_mean")),),
+    columns=(Column("ema.final", paper=Printed(_rows("seams"), "acc_mean"), spread=Printed(_rows("seams"), "acc_sd")),),
     contrasts=(
         difference("rpr", "iid", paper=_tested("iid"), family="rpr − iid, {storage}", main=True),
         difference("rpr", "fixed", paper=_tested("fixed"), family="rpr − fixed, {storage}"),
