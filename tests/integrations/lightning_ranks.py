@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +47,28 @@ class InOrder(lightning.LightningDataModule):
         return DataLoader(dataset, BATCH // 2, sampler=DistributedSampler(dataset, shuffle=False))
 
 
+class GoingOn:
+    """The same in a loader that says where it stands, as torchdata's `StatefulDataLoader` does."""
+
+    def __init__(self) -> None:
+        self.done = 0
+
+    def __len__(self) -> int:
+        return COUNT // BATCH
+
+    def __iter__(self) -> Iterator[Any]:
+        self.done %= len(self)  # Lightning leaves an iterator after its last batch, and does not ask for the end
+        for batch in islice(InOrder().train_dataloader(), self.done, None):
+            self.done += 1
+            yield batch
+
+    def state_dict(self) -> dict[str, int]:
+        return {"done": self.done}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        self.done = state["done"]
+
+
 class Notes(lightning.LightningModule):
     def __init__(self) -> None:
         super().__init__()
@@ -65,6 +89,25 @@ def trainer(folder: Path, **options: Any) -> Any:
     return lightning.Trainer(**{**quiet, **two, **options})
 
 
+def resumed(folder: Path) -> dict[str, Any]:
+    """Two epochs of live replay without a stop, and from checkpoints of that fit: within an epoch, and after one."""
+
+    def fit(loader: Any, ckpt: str | None, *callbacks: Any) -> dict[str, Any]:
+        torch.manual_seed(1 if ckpt else 0)
+        buffer, model = reprise.ReplayBuffer(CAPACITY, seed=7 if ckpt else 3), Notes()
+        options: dict[str, Any] = {"callbacks": [ReplayCallback(buffer, SIZE), *callbacks], "max_epochs": 2}
+        path = None if ckpt is None else folder / ckpt
+        trainer(folder, **options, enable_checkpointing=bool(callbacks)).fit(model, loader, ckpt_path=path)
+        told = {"seen": model.seen, "hash": buffer.tape().hash, "weights": model.layer.weight.tolist()}
+        return {**told, "violations": buffer.audit().violations}
+
+    steps = ModelCheckpoint(folder, "live-{step}", every_n_train_steps=1, save_top_k=-1)
+    epochs = ModelCheckpoint(folder, "live-{epoch}", every_n_epochs=1, save_top_k=-1)
+    within = [fit(GoingOn(), None, steps), fit(GoingOn(), "live-step=5.ckpt")]
+    between = [fit(InOrder(), None, epochs), fit(InOrder(), "live-epoch=0.ckpt")]
+    return {"within": within, "between": between}
+
+
 def main(folder: Path) -> None:
     torch.manual_seed(0)
     dataset, told = Numbered(), {}
@@ -83,6 +126,7 @@ def main(folder: Path) -> None:
     trainer(folder, enable_checkpointing=False).fit(second, loader, ckpt_path=folder / "step=5.ckpt")
     violations = reprise.audit.measure(loader.tape).violations
     told["tape"] = {"seen": first.seen + second.seen, "hash": loader.tape.hash, "violations": violations}
+    told |= resumed(folder)
     (folder / f"rank{fit.global_rank}.json").write_text(json.dumps(told))
 
 

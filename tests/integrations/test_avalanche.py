@@ -265,6 +265,15 @@ def test_plugin_says_what_it_cannot_do() -> None:
         naive(ScheduledReplayPlugin(10, by="task")).train(benchmark(1).train_stream[0])
     with pytest.raises(TypeError, match="must be a list of tensors"):
         ScheduledReplayPlugin(10).before_training_iteration(type("Strategy", (), {"mbatch": {"x": 0}}))
+    with pytest.raises(TypeError, match="transform must be a function of the inputs that return, got 3"):
+        ScheduledReplayPlugin(10, transform=3)
+    strategy = naive(ScheduledReplayPlugin(10))
+    strategy.plugins.append(ScheduledReplayPlugin(10))
+    with pytest.raises(ValueError, match="a strategy takes one ScheduledReplayPlugin"):
+        strategy.train(benchmark(1).train_stream[0])
+    plugin = ScheduledReplayPlugin(10, 2, transform=lambda x: x[:, :4])
+    with pytest.raises(ValueError, match=r"part 0 of the mini-batch has examples of shape \(6,\), and .* has \(4,\)"):
+        naive(plugin).train(benchmark(1).train_stream[0])
 
 
 @pytest.mark.parametrize(

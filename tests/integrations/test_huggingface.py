@@ -136,6 +136,11 @@ def test_a_checkpoint_without_replay_is_refused(tmp_path: Path) -> None:
     for replay in (by_domain(), planned()):
         with pytest.raises(ValueError, match="written without replay, so there is no memory to go on with"):
             trainer(tmp_path, Notes(), replay).train(resume_from_checkpoint=True)
+    with pytest.raises(ValueError, match="there is no checkpoint folder '.*nowhere' to go on from"):
+        trainer(tmp_path, Notes(), by_domain()).train(resume_from_checkpoint=str(tmp_path / "nowhere"))
+    (tmp_path / "checkpoint-4" / "reprise_replay.pt").write_bytes(b"PK")
+    with pytest.raises(ValueError, match=r"the state of replay in this checkpoint is damaged: .*reprise_replay\.pt"):
+        trainer(tmp_path, Notes(), by_domain()).train(resume_from_checkpoint=str(tmp_path / "checkpoint-4"))
 
 
 class Texts:
@@ -251,6 +256,39 @@ def test_images_and_labels_of_a_plain_data_set(tmp_path: Path) -> None:
         model = Small()
         trainer(tmp_path, model, replay, Images()).train()
         assert model.seen == [step.ids.tolist() for step in tape]
+
+
+def test_examples_that_a_transform_makes(tmp_path: Path) -> None:
+    """Images are decoded where they are read (`set_transform`): to number labels, no more than one of them is."""
+    made: list[int] = []
+
+    def transform(rows: dict[str, Any]) -> dict[str, Any]:
+        made.extend(rows["place"])
+        x = [torch.full((3,), float(place)) for place in rows["place"]]
+        return {"x": x, "labels": rows["label"], "topic": rows["topic"]}
+
+    columns = {"place": range(COUNT), "label": [place % 2 for place in range(COUNT)]}
+    data = datasets.Dataset.from_dict({**columns, "topic": [DOMAINS[place * 6 // COUNT] for place in range(COUNT)]})
+    data.set_transform(transform)
+    tape = plan_column(data, "topic", reprise.Memory(30, seed=3), SIZE, batch=BATCH)
+    assert tape == planned()
+    assert made == [0]
+    assert plan_column(data, "label", reprise.Memory(30), SIZE).labels.tolist() == [*columns["label"]]  # is renamed
+
+    made.clear()
+    model, live = Notes(), Replay(reprise.ReplayBuffer(30, seed=3), SIZE, key="topic")
+    trainer(tmp_path, model, live, data, remove_unused_columns=False, data_collator=without_topic).train()
+    assert made == [0, *range(COUNT)]
+    assert model.seen == [step.ids.tolist() for step in tape]
+
+    by_label = Replay(reprise.ReplayBuffer(30, seed=3), SIZE)  # by "labels", which only the transform makes
+    trainer(tmp_path, Notes(), by_label, data, remove_unused_columns=False, data_collator=without_topic).train()
+    assert by_label.buffer.classes.tolist() == [0, 1]
+
+
+def without_topic(rows: list[dict[str, Any]]) -> Any:
+    labels = torch.tensor([row["labels"] for row in rows])
+    return {"x": torch.stack([row["x"] for row in rows]), "labels": labels}
 
 
 def test_a_stream_and_one_buffer_for_many_domains(tmp_path: Path) -> None:

@@ -258,6 +258,10 @@ def test_what_is_refused(tmp_path: Path) -> None:
         trainer(tmp_path, callbacks=[ReplayCallback(buffer, 4), ReplayCallback(buffer, 4)]).fit(Notes(), loader)
     with pytest.raises(TypeError, match=r"drawn from a reprise\.ReplayBuffer, got Memory"):
         ReplayCallback(reprise.Memory(4), 4)
+    with pytest.raises(TypeError, match=r"one whole number per example, got \['cat', "):
+        trainer(tmp_path, callbacks=[ReplayCallback(buffer, 4, key=lambda batch: ["cat"] * 8)]).fit(Notes(), loader)
+    with pytest.raises(ValueError, match="a batch of one tensor has no field that replay could go by"):
+        trainer(tmp_path, callbacks=[ReplayCallback(buffer, 4)]).fit(Notes(), DataLoader(torch.ones(16, 8).long(), 8))
     assert not len(buffer)
     assert len(buffer.tape()) == 0
 
@@ -283,10 +287,30 @@ def test_a_step_that_failed_is_not_stored(tmp_path: Path) -> None:
     with pytest.raises(BaseException):  # noqa: B017 - Lightning leaves by SystemExit or the interrupt itself
         trainer(tmp_path, callbacks=[callback]).fit(model, DataLoader(Numbered(), BATCH))
     assert len(buffer) == 24
+    assert "training_step" not in vars(model)
     callback.state_dict()
     callback.on_train_batch_start(None, None, (torch.zeros(2, 3), torch.zeros(2).long()), 0)
     with pytest.raises(RuntimeError, match="a checkpoint cannot be made within a step"):
         callback.state_dict()
+
+
+def test_an_epoch_that_the_module_ends_early(tmp_path: Path) -> None:
+    """The batch it refuses was drawn for, and is neither trained nor stored; a checkpoint can be made after it."""
+
+    class Early(Notes):
+        def on_train_batch_start(self, batch: Any, batch_idx: int) -> int | None:
+            return -1 if batch_idx == 5 else None
+
+    from lightning.pytorch.callbacks import ModelCheckpoint
+
+    buffer, model = reprise.ReplayBuffer(60, seed=3), Early()
+    each = ModelCheckpoint(tmp_path, "{epoch}", every_n_epochs=1, save_top_k=-1, save_on_train_epoch_end=True)
+    trainer(tmp_path, callbacks=[ReplayCallback(buffer, SIZE), each], max_epochs=2).fit(
+        model, DataLoader(Numbered(), BATCH)
+    )
+    assert (tmp_path / "epoch=0.ckpt").exists()
+    assert [len(ids) for _, ids, _ in model.seen] == [BATCH] + [BATCH + SIZE] * 9
+    assert len(buffer.tape().labels) == 10 * BATCH
 
 
 def test_the_step_keeps_its_signature(tmp_path: Path) -> None:

@@ -45,3 +45,15 @@ def test_every_batch_is_shared_out_as_planned(way: str, told: list[dict[str, Any
 
 def test_both_processes_end_with_the_same_weights(told: list[dict[str, Any]]) -> None:
     assert told[0]["live"]["weights"] == told[1]["live"]["weights"]
+
+
+@pytest.mark.parametrize(("way", "done"), [("within", 5), ("between", 12)])
+def test_live_replay_goes_on_from_a_checkpoint(way: str, done: int, told: list[dict[str, Any]]) -> None:
+    """Both processes draw, and learn, what they would have without the stop, whatever their seeds were."""
+    for whole, rest in (rank[way] for rank in told):
+        assert len(whole["seen"]) == 24
+        assert rest["seen"] == whole["seen"][done:]
+        assert rest["hash"] == whole["hash"] == told[0][way][0]["hash"]
+        assert rest["weights"] == whole["weights"]
+        assert rest["violations"] == 0
+    assert told[0][way][1]["seen"] != told[1][way][1]["seen"]

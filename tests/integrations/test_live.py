@@ -179,11 +179,21 @@ def test_what_is_refused_leaves_everything_as_it_was() -> None:
         ((torch.zeros(4, 3), ids), ids.float(), "one whole number per example"),
         ((torch.zeros(4, 3), ids), ids[:3], "the batch has 4 of them; got int64 of shape"),
         ((torch.zeros(4, 3), ids[:2]), ids, "one row per example: 0 has 4, 1 has 2"),
+        ({"a.b": ids, "a": {"b": ids}}, ids, r"two fields of a batch would both be named 'a\.b'"),
     ]:
         with pytest.raises(ValueError, match=words):
             replay.enlarge(batch, keys)
     with pytest.raises(TypeError, match=r"batch\[1\] is a number"):
         replay.enlarge((torch.zeros(4, 3), torch.tensor(3)), ids)
+    with pytest.raises(TypeError, match=r"one whole number per example, got \['a', 'b', 'c', 'd'\]"):
+        replay.enlarge((torch.zeros(4, 3), ids), list("abcd"))
     assert replay.buffer.tape().hash == before
     with pytest.raises(ValueError, match="pad and length go together"):
         LiveReplay(reprise.ReplayBuffer(9), 4, length=3)
+
+
+def test_a_buffer_that_goes_by_keys_is_refused() -> None:
+    buffer = reprise.ReplayBuffer(9)
+    buffer.store({"0": torch.zeros(2, 3), "1": torch.arange(2)}, key=["ann", "bob"])
+    with pytest.raises(ValueError, match="this buffer goes by keys, and replay here goes by whole numbers"):
+        LiveReplay(buffer, 4).enlarge((torch.zeros(4, 3), torch.arange(4)), torch.arange(4))

@@ -275,6 +275,22 @@ def test_errors_are_sentences() -> None:
     buffer.extend(entries([0, 1]))
     with pytest.raises(TypeError, match=r"'rank' must be whole numbers, got torch\.float32"):
         buffer.sample()
+    buffer = made()
+    buffer.extend(entries([0, 1, -1]))
+    for _ in range(2):
+        with pytest.raises(ValueError, match="'label' must be 0 or more, got -1: such an entry would never return"):
+            buffer.sample()
+    with pytest.raises(
+        KeyError, match=r"goes by the key 'task', .*; key=None does for a storage that does not balance"
+    ):
+        made(writer=MemoryWriter(key="task")).extend(entries([0]))
+    buffer = made(ListStorage, sampler=ScheduledSampler("rpr", key="name"))
+    buffer.extend([{"name": "ann"}, {"name": "bob"}])
+    with pytest.raises(TypeError, match=r"'name' must be whole numbers, got \['ann', 'bob'\]"):
+        buffer.sample()
+    for key in (3, (), None):
+        with pytest.raises(TypeError, match="key must be the name of an entry, a tuple of names, or a function"):
+            ScheduledSampler("rpr", key=key)
     with pytest.raises(ValueError, match="needs a storage of one dimension"):
         ScheduledSampler().sample(LazyTensorStorage(10, ndim=2), 3)
     with pytest.raises(ValueError, match="needs a storage of one dimension"):

@@ -174,6 +174,8 @@ class ScheduledReplayPlugin(SupervisedPlugin):
         super().__init__()
         self.batch_size_mem = None if batch_size_mem is None else as_int(batch_size_mem, "batch_size_mem", 0)
         self.by = _checked(by)
+        if transform is not None and not callable(transform):
+            raise TypeError(f"transform must be a function of the inputs that return, got {transform!r}")
         self.transform = transform
         self.every_epoch = every_epoch
         self.replay: Replay | None = None  # of the current iteration
@@ -181,6 +183,13 @@ class ScheduledReplayPlugin(SupervisedPlugin):
         self._make: dict[str, Any] = {"capacity": mem_size, "storage": storage, "retrieval": retrieval, "seed": seed}
         self._make["record"] = record
         self.buffer = ReplayBuffer(**self._make)
+
+    def before_training(self, strategy: Any, **kwargs: Any) -> None:
+        """Refuse a second plugin of this kind: it would store what the first one replays, as if it had come in."""
+        if any(isinstance(one, ScheduledReplayPlugin) and one is not self for one in strategy.plugins):
+            raise ValueError(
+                "a strategy takes one ScheduledReplayPlugin: another would store what the first one replays"
+            )
 
     def before_training_iteration(self, strategy: Any, **kwargs: Any) -> None:
         """Draw, and join what was drawn to the mini-batch."""
@@ -194,8 +203,14 @@ class ScheduledReplayPlugin(SupervisedPlugin):
         self.replay = self.buffer.draw(n)
         if self.replay:
             x = self.replay.x if self.transform is None else self.transform(self.replay.x)
-            rest = [getattr(self.replay, name) for name in _columns(len(batch))]
-            strategy.mbatch = [torch.cat([new, old]) for new, old in zip(batch, [x, *rest], strict=True)]
+            drawn = [x, *(getattr(self.replay, name) for name in _columns(len(batch)))]
+            for place, (new, old) in enumerate(zip(batch, drawn, strict=True)):
+                if new.shape[1:] != old.shape[1:]:
+                    raise ValueError(
+                        f"part {place} of the mini-batch has examples of shape {tuple(new.shape[1:])}, and what returns "
+                        f"has {tuple(old.shape[1:])}: they cannot be one batch"
+                    )
+            strategy.mbatch = [torch.cat([new, old]) for new, old in zip(batch, drawn, strict=True)]
 
     def after_training_iteration(self, strategy: Any, **kwargs: Any) -> None:
         """Offer what came in to the storage."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import pickle
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -64,7 +65,7 @@ def plan_column(
     As `reprise.plan` with the column's values. Shuffle the data set before, where it shall be: its rows are numbered as
     they stand.
     """
-    return plan(list(dataset[column]), memory, replay, batch=batch, boundaries=boundaries)
+    return plan(_values(dataset, column), memory, replay, batch=batch, boundaries=boundaries)
 
 
 class ReplayTrainerMixin:
@@ -159,9 +160,14 @@ class ReplayTrainerMixin:
 
     def load_replay(self, file: Path) -> None:
         """Go on from a state; one of another tape, or a checkpoint that has none, is refused."""
+        if not file.parent.is_dir():
+            raise ValueError(f"there is no checkpoint folder {str(file.parent)!r} to go on from")
         if not file.exists():
             raise ValueError(f"this checkpoint was written without replay, so there is no memory to go on with: {file}")
-        state = torch.load(file, map_location="cpu", weights_only=True)
+        try:
+            state = torch.load(file, map_location="cpu", weights_only=True)
+        except (pickle.UnpicklingError, EOFError, RuntimeError, ValueError):
+            raise ValueError(f"the state of replay in this checkpoint is damaged: {file}") from None
         mine = "tape" if isinstance(self.replay, Tape) else "live"
         if not isinstance(state, dict) or state.get("version") != 1 or mine not in state:
             raise ValueError(f"this is not the state of {'a tape' if mine == 'tape' else 'live replay'}: {file}")
@@ -196,10 +202,14 @@ class ReplayTrainerMixin:
     def _numbers(self, dataset: Any, key: str) -> dict[Hashable, int] | None:
         """The number of every value that replay goes by; None where they are numbers already."""
         names = getattr(dataset, "column_names", None)
-        if names is not None and hasattr(dataset, "__len__"):
+        made = key not in (names or ()) and _transformed(dataset)  # seen in examples only, as that of a stream
+        if names is not None and hasattr(dataset, "__len__") and not made:
             if key not in names:
-                raise ValueError(f"replay goes by the column {key!r}, and the data set has {', '.join(names)}")
-            _, known, anew = numbered(list(dataset[key]), self._classes or None)
+                raise ValueError(
+                    f"replay goes by the column {key!r}, and the data set has {', '.join(names)}: "
+                    "Replay(…, key=…) names another"
+                )
+            _, known, anew = numbered(_values(dataset, key), self._classes or None)
             if anew and not self._classes and self._live is not None and len(self._live.buffer):
                 raise ValueError(
                     f"this buffer holds examples that another trainer numbered, and {key!r} has names, which would be "
@@ -265,6 +275,21 @@ def _columns(trainer: Any) -> list[str]:
     """The columns that the model takes, by its signature, and those that become labels."""
     model = trainer.model.get_base_model() if hasattr(trainer.model, "get_base_model") else trainer.model
     return [*inspect.signature(model.forward).parameters, "label", "label_ids", *(trainer.label_names or [])]
+
+
+def _transformed(dataset: Any) -> bool:
+    """Whether examples are made by a function of the user's when they are read (`set_transform`)."""
+    form = getattr(dataset, "format", None)
+    return isinstance(form, dict) and form.get("type") == "custom"
+
+
+def _values(dataset: Any, column: str) -> list[Any]:
+    """All values of a column: as stored, where a transform leaves it alone, for that would make every example whole."""
+    if _transformed(dataset) and len(dataset) and column in dataset.column_names:
+        stored, first = dataset.with_format(None).select_columns([column]), dataset[0]
+        if column not in first or first[column] == stored[0][column]:
+            dataset = stored
+    return list(dataset[column])
 
 
 def _trimmed(dataset: Any, columns: Iterable[str] | None) -> Any:

@@ -16,6 +16,7 @@ except ModuleNotFoundError as error:
         raise
     raise NotInstalled(not_installed("reprise.integrations.lightning needs lightning", "lightning")) from None
 
+from torch import Tensor
 from torch.utils.data import DataLoader
 
 from reprise.buffer import ReplayBuffer
@@ -109,10 +110,14 @@ class ReplayCallback(Callback):
         self._batch = None
         self._replay.store()
 
+    def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Leave a batch unstored that was not trained: a module's `on_train_batch_start` may end an epoch with −1."""
+        self._leave()
+
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
-        """Leave what came in last unstored, as its step has failed."""
-        self._batch = None
-        self._replay.forget()
+        """Leave what came in last unstored, as its step has failed, and the module as it was."""
+        self._leave()
+        self._undo()  # Lightning does not call teardown then
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Give the module its own `training_step` back."""
@@ -136,6 +141,8 @@ class ReplayCallback(Callback):
     def _keys(self, batch: Any) -> Any:
         if callable(self.key):
             return self.key(batch)
+        if isinstance(batch, Tensor):  # of which [1] is an example, not a field
+            raise ValueError("a batch of one tensor has no field that replay could go by: key must be a function of it")
         try:
             return batch[self.key]
         except (KeyError, IndexError, TypeError):
@@ -143,6 +150,10 @@ class ReplayCallback(Callback):
                 f"replay goes by field {self.key!r} of the batch, and a {type(batch).__name__} has none: key is the "
                 "name or the place of a field, or a function of the batch"
             ) from None
+
+    def _leave(self) -> None:
+        self._batch = None
+        self._replay.forget()
 
     def _undo(self) -> None:
         if self._restore is not None:

@@ -54,7 +54,12 @@ class LiveReplay:
         """The batch with this process's part of a draw behind it; `keys` has a whole number for each row."""
         fields = _fields(batch)
         rows = len(next(iter(fields.values())))
-        labels = torch.as_tensor(keys)
+        try:
+            labels = torch.as_tensor(keys)
+        except (TypeError, ValueError, RuntimeError):
+            raise TypeError(
+                f"replay goes by one whole number per example, got {keys!r:.60}: number names yourself"
+            ) from None
         if labels.shape != (rows,) or labels.dtype.is_floating_point or labels.dtype.is_complex:
             raise ValueError(
                 f"replay goes by one whole number per example, and the batch has {rows} of them; got "
@@ -104,6 +109,10 @@ class LiveReplay:
     def _check(self, fields: Mapping[str, Tensor]) -> None:
         """Refuse fields that do not fit what is stored."""
         if not self._shapes and len(self.buffer):
+            if self.buffer.keys is not None:
+                raise ValueError(
+                    "this buffer goes by keys, and replay here goes by whole numbers: give it a new buffer"
+                )
             held: Any = self.buffer.at([0]).x
             if not isinstance(held, dict) or held.keys() != fields.keys():
                 raise ValueError(f"this buffer holds examples of another kind: batches have {', '.join(fields)}")
@@ -112,7 +121,7 @@ class LiveReplay:
         for name, shape in shapes.items():
             if self._shapes and self._shapes.get(name) != shape:
                 raise ValueError(
-                    f"{name} of an example has the shape {shape}, and {self._shapes.get(name)} in the first batch; "
+                    f"field {name} of an example has the shape {shape}, and {self._shapes.get(name)} in the first batch; "
                     "texts that are padded batch by batch need pad and length"
                 )
         self._shapes = shapes
@@ -191,7 +200,10 @@ def _fields(batch: Any) -> dict[str, Tensor]:
         if not isinstance(leaf, Tensor) or not leaf.dim():
             what = "a number" if isinstance(leaf, Tensor) else f"a {type(leaf).__name__}"
             raise TypeError(f"a buffer keeps tensors with a row per example, and batch{path} is {what}")
-        fields[re.sub(r"\['?([^'\]]*)'?\]", r".\1", path)[1:] or "x"] = leaf
+        name = re.sub(r"\['?([^'\]]*)'?\]", r".\1", path)[1:] or "x"
+        if name in fields:
+            raise ValueError(f"two fields of a batch would both be named {name!r} in the buffer: rename one of them")
+        fields[name] = leaf
     if not fields:
         raise TypeError(f"a batch of tensors is needed, got {batch!r:.60}")
     counts = {name: len(value) for name, value in fields.items()}

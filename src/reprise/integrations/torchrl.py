@@ -59,7 +59,7 @@ class ScheduledSampler(Sampler):
         record: bool = False,
         prefetch: bool = False,
     ) -> None:
-        self.retrieval, self.key, self.seed, self.prefetch = retrieval, key, seed, prefetch
+        self.retrieval, self.key, self.seed, self.prefetch = retrieval, _checked(key), seed, prefetch
         self._kind: type[Memory] = RecordedMemory if record else Memory
         self._thread: int | None = None
         self._fresh: list[Any] = []  # indices written since the last sample
@@ -116,7 +116,12 @@ class ScheduledSampler(Sampler):
 
     def _tell(self, storage: Any, slots: Ids) -> None:
         if len(slots):
-            self._memory.assign(slots, _labels(self.key, _rows(storage, self.key, slots), len(slots)))
+            labels = _labels(self.key, _rows(storage, self.key, slots), len(slots))
+            if labels.min() < 0:  # to the memory, such a slot would be empty
+                raise ValueError(
+                    f"{self.key!r} must be 0 or more, got {labels.min()}: such an entry would never return"
+                )
+            self._memory.assign(slots, labels)
 
     def add(self, index: Any) -> None:
         """A slot has been written; None when what was added was not kept."""
@@ -194,7 +199,7 @@ class MemoryWriter(Writer):
         if compilable:
             raise ValueError("a MemoryWriter decides in Python: it cannot be compiled")
         super().__init__()
-        self.rule, self.key, self.seed = storage, key, seed
+        self.rule, self.key, self.seed = storage, None if key is None else _checked(key), seed
         self.memory = self._new(1)
         self._write_count = 0
 
@@ -246,8 +251,13 @@ class MemoryWriter(Writer):
             raise RuntimeError(
                 f"the storage holds {len(storage)} entries and this writer wrote {len(self.memory)}: it must write all"
             )
-        zeros = np.zeros(count, np.int64)
-        return self.memory.store(zeros if self.key is None else _labels(self.key, data, count))
+        if self.key is None:
+            return self.memory.store(np.zeros(count, np.int64))
+        try:
+            labels = _labels(self.key, data, count)
+        except KeyError as error:
+            raise KeyError(f"{error.args[0]}; key=None does for a storage that does not balance") from None
+        return self.memory.store(labels)
 
     def _write(self, index: int | Tensor, data: Any, count: int) -> None:
         self._storage.set(index, data)
@@ -299,16 +309,26 @@ def _labels(key: Key, data: Any, count: int) -> Ids:
     if callable(key):
         values = key(data)
     elif isinstance(data, list):
-        values = torch.stack([torch.as_tensor(_entry(one, key)) for one in data])
+        values = [_entry(one, key) for one in data]
+        values = torch.stack(values) if all(isinstance(value, Tensor) for value in values) else values
     else:
         values = _entry(data, key)
-    values = torch.as_tensor(values)
+    try:
+        values = torch.as_tensor(values)
+    except (TypeError, ValueError, RuntimeError):
+        raise TypeError(f"{key!r} must be whole numbers, got {values!r:.60}; a function may number names") from None
     if values.numel() != count:
         raise ValueError(f"{key!r} must be one whole number for each of {count} entries, got {tuple(values.shape)}")
     if values.dtype.is_floating_point or values.dtype.is_complex:
         raise TypeError(f"{key!r} must be whole numbers, got {values.dtype}")
     labels: Ids = values.detach().reshape(-1).cpu().numpy().astype(np.int64)
     return labels
+
+
+def _checked(key: Any) -> Key:
+    if not (callable(key) or isinstance(key, str) or (isinstance(key, tuple) and key)):
+        raise TypeError(f"key must be the name of an entry, a tuple of names, or a function, got {key!r}")
+    return key
 
 
 def _entry(data: Any, key: Any) -> Any:
@@ -319,7 +339,7 @@ def _entry(data: Any, key: Any) -> Any:
     elif isinstance(data, dict) and key in data:
         return data[key]
     has = f"has {', '.join(map(repr, data.keys()))}" if hasattr(data, "keys") else f"is a {type(data).__name__}"
-    raise KeyError(f"the schedule goes by the key {key!r}, and an entry {has}: name another, or give a function")
+    raise KeyError(f"what is stored goes by the key {key!r}, and an entry {has}: name another, or give a function")
 
 
 def _flat(indices: list[Any]) -> Ids:
@@ -339,6 +359,8 @@ def _take(data: Any, rows: list[int]) -> Any:
 
 
 def _loaded(state: Any, new: Callable[[int], Memory]) -> Memory:
+    if not isinstance(state, dict) or "version" not in state:
+        raise ValueError(f"this state cannot be loaded: it is of something else, {state!r:.60}")
     try:
         if state["version"] != 1:
             raise ValueError(f"its version is {state['version']!r}, known is 1")
