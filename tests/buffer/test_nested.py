@@ -158,8 +158,10 @@ def test_a_replay_unpacks_and_has_its_columns_by_name() -> None:
     assert "logits" in replay
     assert "logit" not in replay
     assert replay.key == replay.y.tolist()
-    with pytest.raises(AttributeError, match="this replay has x, y, logits, task, slots, no 'logit'"):
+    with pytest.raises(KeyError, match="this replay has x, y, logits, task, slots, no 'logit'"):
         replay["logit"]
+    with pytest.raises(KeyError, match="nothing was stored when this replay was drawn, so it has no 'x'"):
+        ReplayBuffer(9).draw(3)["x"]
     with pytest.raises(TypeError, match="a column is found by its name, got 0: x, y, logits, task, slots"):
         replay[0]  # type: ignore[index]
     x, y = ReplayBuffer(9).draw(3) or (None, None)

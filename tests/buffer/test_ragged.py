@@ -88,7 +88,7 @@ def test_messages() -> None:
     buffer = ReplayBuffer(9)
     buffer.store(rows(1, 2), [0, 1])
     with pytest.raises(
-        ValueError, match=r"x of an example is of 1 dimensions and any size, of int64 .*, got 2 of float16"
+        ValueError, match=r"x of an example is 1-dimensional, of any size, of int64 .*, got 2 of float16"
     ):
         buffer.store([row.half() for row in rows(2, 3)], [0, 1])
     with pytest.raises(ValueError, match="x must have one row per example, got 3 where y has 2 labels"):

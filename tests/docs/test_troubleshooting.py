@@ -56,6 +56,7 @@ CALLS: list[Callable[[], object]] = [
     lambda: reprise.Memory(8).store([0.5]),
     lambda: reprise.Memory(8).store([-1]),
     lambda: stored().store(torch.zeros(2, 4), [0, 1]),
+    lambda: reprise.ReplayBuffer(8).store(["a film", "a hotel"], [0, 1]),
     lambda: stored().store(torch.zeros(2, 3), [0, 1], logits=torch.zeros(2, 2)),
     lambda: reprise.Memory(8).draw(2, score=lambda slots: slots),
     lambda: reprise.Memory(9).load_state_dict(reprise.Memory(8).state_dict()),

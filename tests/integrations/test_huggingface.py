@@ -136,7 +136,7 @@ def test_a_checkpoint_without_replay_is_refused(tmp_path: Path) -> None:
     for replay in (by_domain(), planned()):
         with pytest.raises(ValueError, match="written without replay, so there is no memory to go on with"):
             trainer(tmp_path, Notes(), replay).train(resume_from_checkpoint=True)
-    with pytest.raises(ValueError, match="there is no checkpoint folder '.*nowhere' to go on from"):
+    with pytest.raises(ValueError, match=r"there is no checkpoint folder '.*nowhere' to go on from"):
         trainer(tmp_path, Notes(), by_domain()).train(resume_from_checkpoint=str(tmp_path / "nowhere"))
     (tmp_path / "checkpoint-4" / "reprise_replay.pt").write_bytes(b"PK")
     with pytest.raises(ValueError, match=r"the state of replay in this checkpoint is damaged: .*reprise_replay\.pt"):

@@ -20,7 +20,8 @@ Score = Callable[..., ArrayLike | Tensor]
 _KEY = "; key= says what to go by when it is not y"
 
 
-def _hint(name: str) -> str:
+def hint_of_rows(name: str) -> str:
+    """The end of a sentence about rows that differ in shape."""
     return f"; collate={{{name!r}: pad()}} keeps rows of any shape"
 
 
@@ -32,7 +33,10 @@ def as_labels(y: Tensor | ArrayLike) -> NDArray[Any]:
         y = y.detach().cpu().numpy()
     if y is None or isinstance(y, Mapping):
         raise TypeError(f"labels must be whole numbers, got {'none' if y is None else 'a mapping'}{_KEY}")
-    labels = as_array(y, "labels")
+    try:
+        labels = as_array(y, "labels")
+    except ValueError as error:  # rows of different lengths
+        raise ValueError(f"{error}{_KEY}") from None
     if labels.ndim != 1:
         raise ValueError(f"labels must be one-dimensional, got shape {labels.shape}{_KEY}")
     if labels.size and labels.dtype.kind not in "iu":
@@ -63,20 +67,23 @@ def as_tensor(name: str, given: Tensor | ArrayLike, count: int, device: torch.de
     if isinstance(given, list) and given and all(isinstance(row, Tensor) for row in given):
         shapes = list(dict.fromkeys(tuple(row.shape) for row in given))
         if len(shapes) > 1:
-            raise ValueError(f"{name} must have rows of one shape, got {shapes[0]} and {shapes[1]}{_hint(name)}")
+            raise ValueError(f"{name} must have rows of one shape, got {shapes[0]} and {shapes[1]}{hint_of_rows(name)}")
         return torch.stack(given).detach()
     try:
         return moved(torch.from_numpy(np.array(given)), device)
     except ValueError:
         raise ValueError(
-            f"{name} must have rows of one shape, got a {type(given).__name__} of different ones{_hint(name)}"
+            f"{name} must have rows of one shape, got a {type(given).__name__} of different ones{hint_of_rows(name)}"
         ) from None
     except TypeError:
-        raise TypeError(f"{name} must be a tensor, an array or a number, got {type(given).__name__}") from None
+        several = isinstance(given, (list, np.ndarray)) and len(given) > 0
+        what = f"{type(given).__name__} of {type(given[0]).__name__}" if several else type(given).__name__
+        text = "; text goes in as token ids" if several and isinstance(given[0], str) else ""
+        raise TypeError(f"{name} must be a tensor, an array or a number, got {what}{text}") from None
 
 
-def as_rows(name: str, given: Any, device: torch.device) -> list[Tensor]:
-    """Rows that may differ in shape, without their gradients."""
+def as_rows(name: str, given: Any, device: torch.device, dtype: torch.dtype | None = None) -> list[Tensor]:
+    """Rows that may differ in shape, without their gradients; `dtype` is that of the rows that are held, if any are."""
     if isinstance(given, np.ndarray) and given.dtype.kind != "O":
         given = as_tensor(name, given, len(given), device)
     if isinstance(given, Tensor):
@@ -86,7 +93,7 @@ def as_rows(name: str, given: Any, device: torch.device) -> list[Tensor]:
     if all(isinstance(row, Tensor) and row.layout == torch.strided for row in given):
         return [row.detach() for row in given]
     rows = [as_tensor(name, row, 1, device) for row in given]
-    whole = next((row.dtype for row in rows if row.numel()), None)  # an empty list tells of no dtype
+    whole = next((row.dtype for row in rows if row.numel()), dtype)  # an empty list tells of no dtype
     return [
         row if isinstance(one, Tensor) or row.numel() or whole is None else row.to(whole)
         for one, row in zip(given, rows, strict=True)
@@ -135,16 +142,23 @@ def each_key(key: Any, x: Any) -> Any:
     return [key] * count
 
 
-def numbers_of(given: Any, keys: Keys | None, what: str) -> list[int]:
-    """The numbers of several keys, where they have any: of an unknown key nothing is stored. Labels are numbers."""
+def numbers_of(given: Any, keys: Keys | None, what: str, stored: bool) -> list[int]:
+    """The numbers of several keys, where they have any: of an unknown key nothing is stored. Labels are numbers.
+
+    None before anything was `stored`: it is not known yet whether they are keys or labels.
+    """
     if isinstance(given, (str, bytes, int)):
         raise TypeError(f"{what} must be several keys, such as [{given!r}], got {given!r}")
+    if not stored:
+        return []
     values = as_keys(list(given) if isinstance(given, Set) else given)
     return [as_int(value, f"a label of {what}", 0) for value in values] if keys is None else keys.known(values)
 
 
 def on_host(score: Score) -> Callable[..., ArrayLike]:
     """A score that is given slots as tensors, and whose answer comes to the host."""
+    if not callable(score):
+        raise TypeError(f"score must be a function of slots, got {score!r:.60}")
 
     def scored(*slots: Ids) -> ArrayLike:
         values = score(*map(torch.from_numpy, slots))

@@ -389,8 +389,7 @@ class ReplayBuffer:
         return {name: self._labels_of(keys, name) for name, keys in given.items() if keys is not None}
 
     def _labels_of(self, keys: Any, what: str) -> list[int]:
-        """The numbers of keys; none before anything is stored: it is not known yet whether they are keys or labels."""
-        return numbers_of(keys, self._keys, what) if self._columns.leaves else []
+        return numbers_of(keys, self._keys, what, bool(self._columns.leaves))
 
     def _read(self, slots: Ids, labels: Ids) -> Replay:
         columns, lengths = self._columns.read(slots)

@@ -10,12 +10,12 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from reprise.buffer.arguments import Ids, as_rows, as_tensor, differ, kind
+from reprise.buffer.arguments import Ids, as_rows, as_tensor, differ, hint_of_rows, kind
 from reprise.buffer.dense import Dense
 from reprise.buffer.disk import DiskRoom, Tokens
 from reprise.buffer.nesting import Nest, apart
 from reprise.buffer.ragged import Collate, Ragged, pad
-from reprise.buffer.room import Plan, Room, moved
+from reprise.buffer.room import Plan, Room, check_dtype, moved
 
 TAKEN = ("slots", "slot", "key")
 Leaf = Dense | Ragged
@@ -92,16 +92,18 @@ class Columns:
             hint = "; a tuple holds columns, torch.stack makes one of rows" if name.endswith("]") else ""
             raise ValueError(f"{name} must have one row per example, got shape {tuple(value.shape)} where {why}{hint}")
         if held is not None and not held.fits(value):
+            alike = value.dtype == held.table.dtype and value.dim() == held.table.dim()
+            hint = hint_of_rows(name) + ", given from the first batch on" if alike else ""
             raise ValueError(
-                f"{name} of an example is {held.kind} in this buffer since the first batch, got {kind(value)}"
+                f"{name} of an example is {held.kind} in this buffer since the first batch, got {kind(value)}{hint}"
             )
         return value
 
     def _rows(self, name: str, given: Any, count: int, why: str) -> list[Tensor]:
-        rows = as_rows(name, given, self.room.device)
+        held = self.leaves.get(name)
+        rows = as_rows(name, given, self.room.device, None if held is None else held.table.dtype)
         if len(rows) != count:
             raise ValueError(f"{name} must have one row per example, got {len(rows)} where {why}")
-        held = self.leaves.get(name)
         kinds = {(row.dim(), row.dtype, row.device): row for row in reversed(rows)}
         for row in kinds.values():
             self._check_device(name, row)
@@ -128,6 +130,8 @@ class Columns:
                 "give an empty folder"
             )
         self.collation.check(list(leaves))
+        for path, value in leaves.items():
+            check_dtype(path, value[0].dtype if isinstance(value, list) else value.dtype, self.room.device)
         return {
             path: (Ragged if isinstance(value, list) else Dense).made(path, self.room, self.capacity, value)
             for path, value in leaves.items()

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from reprise.buffer.arguments import Ids, kind
-from reprise.buffer.room import Plan, Room, moved
+from reprise.buffer.room import Plan, Room, indexed, moved
 
 
 class Dense:
@@ -41,7 +41,7 @@ class Dense:
         self.put(plan.where, value.index_select(0, plan.taken))
 
     def put(self, where: Tensor, rows: Tensor) -> None:
-        self.table.index_copy_(0, where, rows)
+        indexed(self.table).index_copy_(0, where, indexed(rows))
 
     def read(self, where: Tensor, slots: Ids, device: torch.device) -> Tensor:
         rows = self.table.index_select(0, where)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from reprise.buffer.arguments import Ids
-from reprise.buffer.room import Plan, Room, moved
+from reprise.buffer.room import Plan, Room, indexed, moved
 
 Collate = Callable[[list[Tensor]], Any]
 _NONE = np.empty(0, np.int64)
@@ -63,7 +63,7 @@ class Ragged:
     @property
     def kind(self) -> str:
         """Shape and dtype of one example for a sentence."""
-        return f"of {self.dims} dimensions and any size, of {str(self.dtype).removeprefix('torch.')}"
+        return f"{self.dims}-dimensional, of any size, of {str(self.dtype).removeprefix('torch.')}"
 
     def fits(self, value: Any) -> bool:
         return {(row.dim(), row.dtype) for row in value} <= {(self.dims, self.dtype)}
@@ -95,14 +95,13 @@ class Ragged:
             parts += [row.to(self.table.device).reshape(-1), spare[: count * self.page - row.numel()]]
             self.pages[slot], self.shapes[slot] = np.array(given, np.int64), row.shape
         if taken:
-            self.table.index_copy_(
-                0, moved(torch.tensor(taken), self.table.device), torch.cat(parts).view(-1, self.page)
-            )
+            where = moved(torch.tensor(taken), self.table.device)
+            indexed(self.table).index_copy_(0, where, indexed(torch.cat(parts).view(-1, self.page)))
 
     def _wipe(self, pages: list[int]) -> None:
         """Overwrite pages with zeros; they are free then."""
         if pages:
-            self.table.index_fill_(0, moved(torch.tensor(pages), self.table.device), 0)
+            indexed(self.table).index_fill_(0, moved(torch.tensor(pages), self.table.device), 0)
             self.free += pages
 
     def read(self, where: Tensor, slots: Ids, device: torch.device) -> list[Tensor]:

@@ -28,7 +28,10 @@ class _Columns:
     def __getitem__(self, name: str) -> Any:
         if not isinstance(name, str):
             raise TypeError(f"a column is found by its name, got {name!r}: {', '.join(self._all())}")
-        return getattr(self, name)
+        try:
+            return getattr(self, name)
+        except AttributeError as error:
+            raise KeyError(*error.args) from None
 
     def __iter__(self) -> Iterator[Any]:
         return (getattr(self, name) for name in self._names)

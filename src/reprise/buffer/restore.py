@@ -75,6 +75,8 @@ class Loaded:
 
 def read_state(state: Mapping[str, Any], mine: Memory, columns: Columns) -> Loaded:
     """Read a state for a buffer of such a memory and such columns, and change nothing."""
+    if not isinstance(state, Mapping) or "version" not in state:
+        raise ValueError(f"this buffer state cannot be loaded: it is of something else, {state!r:.60}")
     try:
         memory = _memory(state, mine)
         nests = _nests(state)

@@ -10,6 +10,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 Ids = NDArray[np.int64]
+_PLAIN = {torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
+_PLAIN |= {torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64, torch.complex128}
+_FLOAT8 = ("e4m3fn", "e5m2", "e4m3fnuz", "e5m2fnuz", "e8m0fnu")
+_INDEXED = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}
+_INDEXED |= {getattr(torch, f"float8_{name}"): torch.uint8 for name in _FLOAT8 if hasattr(torch, f"float8_{name}")}
 
 
 class Room(Protocol):
@@ -57,6 +62,25 @@ def moved(rows: Tensor, device: torch.device) -> Tensor:
     if device.type == "cuda" and rows.device.type == "cpu" and rows.numel():
         return rows.pin_memory().to(device, non_blocking=True)
     return rows if rows.device == device else rows.to(device)
+
+
+def indexed(rows: Tensor) -> Tensor:
+    """The same bytes in a dtype that torch can write by index: it cannot for some."""
+    return rows.view(_INDEXED[rows.dtype]) if rows.dtype in _INDEXED else rows
+
+
+def check_dtype(name: str, dtype: torch.dtype, device: torch.device) -> None:
+    """Refuse a dtype that torch cannot index there, before anything is decided."""
+    if dtype in _PLAIN:
+        return
+    try:
+        one, place = torch.zeros(1, 1, dtype=dtype, device=device), torch.zeros(1, dtype=torch.int64, device=device)
+        indexed(one).index_copy_(0, place, indexed(one.index_select(0, place)))
+    except RuntimeError:
+        told = str(dtype).removeprefix("torch.")
+        raise TypeError(
+            f"{name} is of {told}, which torch cannot index on {str(device)!r}: give another dtype"
+        ) from None
 
 
 class Plan:

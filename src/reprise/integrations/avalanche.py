@@ -207,7 +207,7 @@ class ScheduledReplayPlugin(SupervisedPlugin):
             for place, (new, old) in enumerate(zip(batch, drawn, strict=True)):
                 if new.shape[1:] != old.shape[1:]:
                     raise ValueError(
-                        f"part {place} of the mini-batch has examples of shape {tuple(new.shape[1:])}, and what returns "
+                        f"part {place} of the mini-batch has examples of shape {tuple(new.shape[1:])}, what returns "
                         f"has {tuple(old.shape[1:])}: they cannot be one batch"
                     )
             strategy.mbatch = [torch.cat([new, old]) for new, old in zip(batch, drawn, strict=True)]

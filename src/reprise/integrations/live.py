@@ -121,8 +121,8 @@ class LiveReplay:
         for name, shape in shapes.items():
             if self._shapes and self._shapes.get(name) != shape:
                 raise ValueError(
-                    f"field {name} of an example has the shape {shape}, and {self._shapes.get(name)} in the first batch; "
-                    "texts that are padded batch by batch need pad and length"
+                    f"field {name} of an example has the shape {shape}, and {self._shapes.get(name)} in the first "
+                    "batch; texts that are padded batch by batch need pad and length"
                 )
         self._shapes = shapes
 

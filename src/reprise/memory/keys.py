@@ -65,6 +65,8 @@ class Keys:
         return self._number[_plain(key)]
 
     def __getitem__(self, number: int) -> Hashable:
+        if isinstance(number, (str, bytes)):
+            raise TypeError(f"a key is found by its number, got {number!r}; number(key) is that of a key")
         try:
             return self._key[int(number)]
         except KeyError:
