@@ -46,17 +46,24 @@ class Tape:
     Within a step the draws come first, then the incoming examples are written in order. The arrays are padded;
     `tape[t]`, slices and `for step in tape` give steps without padding.
 
-    `moved` and `excluded` have rows only on the tape of a live memory from which examples were removed, or that was
-    told who may return.
+    `moved` and `excluded` are empty by default. They have rows only on the tape of a live memory from which examples
+    were removed, or that was told who may return.
     """
 
-    incoming: Ids  # T×A example ids, −1 padding
-    replay: Ids  # T×D×b example ids, −1 padding; D draws a step
-    slots: Ids  # T×D×b slots they came from, −1 padding
-    written: Ids  # T×A slot each incoming example was written to, −1 not kept
-    labels: Ids  # label per example id
-    boundaries: Ids  # first step after each task
-    initial: Ids  # example id per slot that the memory held before step 0
+    incoming: Ids
+    """T×A: ids of the examples that arrive, −1 as padding."""
+    replay: Ids
+    """T×D×b: ids of the examples that return, −1 as padding; D draws a step."""
+    slots: Ids
+    """T×D×b: the slots they came from, −1 as padding."""
+    written: Ids
+    """T×A: the slot that each incoming example was written to, −1 where it was not kept."""
+    labels: Ids
+    """The label of each example id."""
+    boundaries: Ids
+    """The first step after each task."""
+    initial: Ids
+    """For each slot, the id of the example that the memory held before step 0."""
     stream: str
     storage: str
     retrieval: str

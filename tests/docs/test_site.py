@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import html
 import importlib.util
 import json
 import os
@@ -124,6 +125,20 @@ def test_site_is_whole(site: Path) -> None:
     assert broken == []
     unread = [path.name for path in (site / "reference").glob("*.html") if ":::" in path.read_text(encoding="utf-8")]
     assert unread == [], "an entry of the reference was not made"
+
+
+def test_signatures_show_no_names_of_ours(site: Path) -> None:
+    """Defaults are values: no private constant, no function that makes one, no `field(…)` of a dataclass."""
+    signature = re.compile(r'doc-signature highlight">.*?</pre>', re.DOTALL)
+    shown = [
+        " ".join(html.unescape(re.sub("<[^>]+>", "", found)).partition(">")[2].split())
+        for page in (site / "reference").glob("*.html")
+        for found in signature.findall(page.read_text(encoding="utf-8"))
+    ]
+    assert len(shown) > 300
+    assert [one for one in shown if re.search(r"field\(|lambda|(?<![\w'\"])_[A-Za-z]|NOBODY|0x", one)] == []
+    assert any(one.startswith("Tape( ") and one.endswith("moved: Ids = ..., excluded: Ids = ..., )") for one in shown)
+    assert any("exclude: Iterable[Hashable] = ()" in one for one in shown)
 
 
 def test_search_knows_pages_and_names(site: Path) -> None:
