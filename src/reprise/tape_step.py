@@ -23,12 +23,19 @@ class TapeStep:
     """
 
     number: int
-    incoming: Ids  # example ids that arrive, in order
-    replay: tuple[Ids, ...]  # example ids that are replayed
-    slots: tuple[Ids, ...]  # slots they came from
-    written: Ids  # slot each incoming example was written to, −1 not kept
-    labels: Ids  # of the incoming examples
-    replay_labels: tuple[Ids, ...]  # of the replayed examples
+    """Which step it is, from 0."""
+    incoming: Ids
+    """Ids of the examples that arrive, in order."""
+    replay: tuple[Ids, ...]
+    """Ids of the examples that return."""
+    slots: tuple[Ids, ...]
+    """The slots they came from."""
+    written: Ids
+    """The slot that each incoming example was written to, −1 where it was not kept."""
+    labels: Ids
+    """The labels of the incoming examples."""
+    replay_labels: tuple[Ids, ...]
+    """The labels of the examples that return."""
 
     def __post_init__(self) -> None:
         for array in (self.incoming, self.written, self.labels, *self.replay, *self.slots, *self.replay_labels):

@@ -281,7 +281,7 @@ def test_errors_are_sentences() -> None:
         with pytest.raises(ValueError, match="'label' must be 0 or more, got -1: such an entry would never return"):
             buffer.sample()
     with pytest.raises(
-        KeyError, match=r"goes by the key 'task', .*; key=None does for a storage that does not balance"
+        KeyError, match=r"goes by the key 'task', .*; a storage that does not balance may have key=None"
     ):
         made(writer=MemoryWriter(key="task")).extend(entries([0]))
     buffer = made(ListStorage, sampler=ScheduledSampler("rpr", key="name"))

@@ -256,7 +256,7 @@ class MemoryWriter(Writer):
         try:
             labels = _labels(self.key, data, count)
         except KeyError as error:
-            raise KeyError(f"{error.args[0]}; key=None does for a storage that does not balance") from None
+            raise KeyError(f"{error.args[0]}; a storage that does not balance may have key=None") from None
         return self.memory.store(labels)
 
     def _write(self, index: int | Tensor, data: Any, count: int) -> None:
@@ -316,7 +316,7 @@ def _labels(key: Key, data: Any, count: int) -> Ids:
     try:
         values = torch.as_tensor(values)
     except (TypeError, ValueError, RuntimeError):
-        raise TypeError(f"{key!r} must be whole numbers, got {values!r:.60}; a function may number names") from None
+        raise TypeError(f"{key!r} must be whole numbers, got {values!r:.60}: names must be numbered") from None
     if values.numel() != count:
         raise ValueError(f"{key!r} must be one whole number for each of {count} entries, got {tuple(values.shape)}")
     if values.dtype.is_floating_point or values.dtype.is_complex:
