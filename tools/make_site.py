@@ -37,6 +37,8 @@ _SOME = r"\b(?:[Aa]n?|[Tt]he|[Ee]very|[Oo]ne|[Ee]ach|[Tt]wo|[Ss]everal|[Mm]any|i
 TERMS: dict[str, str | None] = {
     "step": None,
     "slot": r"\bslots?\b",
+    "draw": None,
+    "key": None,
     "storage": r"\b[Ss]torages?\b",
     "retrieval": r"\b[Rr]etrievals?\b",
     "schedule": r"\b[Ss]chedules?\b",
