@@ -76,9 +76,9 @@ def as_tensor(name: str, given: Tensor | ArrayLike, count: int, device: torch.de
             f"{name} must have rows of one shape, got a {type(given).__name__} of different ones{hint_of_rows(name)}"
         ) from None
     except TypeError:
-        several = isinstance(given, (list, np.ndarray)) and len(given) > 0
-        what = f"{type(given).__name__} of {type(given[0]).__name__}" if several else type(given).__name__
-        text = "; text goes in as token ids" if several and isinstance(given[0], str) else ""
+        first = given[0] if isinstance(given, (list, np.ndarray)) and len(given) else None
+        what = type(given).__name__ + ("" if first is None else f" of {type(first).__name__}")
+        text = "; text goes in as token ids" if isinstance(first, str) else ""
         raise TypeError(f"{name} must be a tensor, an array or a number, got {what}{text}") from None
 
 

@@ -328,7 +328,8 @@ def _labels(key: Key, data: Any, count: int) -> Ids:
 def _checked(key: Any) -> Key:
     if not (callable(key) or isinstance(key, str) or (isinstance(key, tuple) and key)):
         raise TypeError(f"key must be the name of an entry, a tuple of names, or a function, got {key!r}")
-    return key
+    checked: Key = key
+    return checked
 
 
 def _entry(data: Any, key: Any) -> Any:
