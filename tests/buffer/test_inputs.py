@@ -6,6 +6,7 @@ import pickle
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -85,6 +86,12 @@ def test_rows_that_are_all_empty_have_the_dtype_of_the_others() -> None:
     buffer.store(torch.zeros(2, 3), [[1, 2], []], key="user")
     buffer.store(torch.zeros(1, 3), [[]], key="user")
     assert buffer.at([0, 1, 2]).y.tolist() == [[1, 2], [-1, -1], [-1, -1]]
+
+
+def test_arrays_of_any_order_of_bytes_and_of_rows() -> None:
+    buffer = ReplayBuffer(6)
+    buffer.store(np.arange(6, dtype=">f4").reshape(3, 2)[::-1], [0, 1, 2])
+    assert buffer.at([0, 1, 2]).x.tolist() == [[4.0, 5.0], [2.0, 3.0], [0.0, 1.0]]
 
 
 def test_one_key_is_not_several_before_anything_is_stored_either() -> None:

@@ -70,7 +70,10 @@ def as_tensor(name: str, given: Tensor | ArrayLike, count: int, device: torch.de
             raise ValueError(f"{name} must have rows of one shape, got {shapes[0]} and {shapes[1]}{hint_of_rows(name)}")
         return torch.stack(given).detach()
     try:
-        return moved(torch.from_numpy(np.array(given)), device)
+        array = np.array(given)
+        if not array.dtype.isnative:  # of a file that was written in the other order of bytes
+            array = array.astype(array.dtype.newbyteorder("="))
+        return moved(torch.from_numpy(array), device)
     except ValueError:
         raise ValueError(
             f"{name} must have rows of one shape, got a {type(given).__name__} of different ones{hint_of_rows(name)}"
