@@ -302,6 +302,9 @@ def test_no_copy_of_the_process_changes_the_folder(tmp_path: Path) -> None:
     for change in CHANGES.values():
         with pytest.raises(RuntimeError, match="this buffer was closed"):
             change(buffer)
+    for look in (lambda: buffer.draw(2), lambda: buffer.at([0]), lambda: next(iter(buffer))):
+        with pytest.raises(RuntimeError, match="this buffer was closed"):
+            look()
     assert files(tmp_path) == held
 
 

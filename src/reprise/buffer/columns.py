@@ -199,6 +199,8 @@ class Columns:
         return [example(place) for place in range(len(slots))]
 
     def _where(self, slots: Ids) -> Tensor:
+        if isinstance(self.room, DiskRoom):
+            self.room.check_open()
         return moved(torch.from_numpy(slots), self.room.device)
 
     @torch.no_grad()

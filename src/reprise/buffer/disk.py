@@ -71,6 +71,10 @@ class DiskRoom:
                 f"the folder {str(self.path)!r} belongs to the process that opened it: a worker of a DataLoader, or "
                 "any other copy of that process, cannot change what is in it"
             )
+        self.check_open()
+
+    def check_open(self) -> None:
+        """Raise an error after `close`."""
         if not self._release.alive:
             raise RuntimeError(f"this buffer was closed: the folder {str(self.path)!r} may be another's")
 
