@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import gc
 import os
 import signal
+import sys
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
+from programs import Programs
 
 # Bits on a CPU depend on the number of threads, and processes that tests start must agree with the tests. One thread
 # each is also the fastest where several tests run at once. Torch reads this when it is imported, which is later.
 os.environ["OMP_NUM_THREADS"] = "1"
+
+# Tests start many processes, which would each compile the library where Python is told to keep no compiled files.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # What comes with the library is registered when it is imported: now, before a test works on a copy of the registry.
 import reprise.track
@@ -24,12 +33,23 @@ with contextlib.suppress(ValueError):  # not the main thread
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Python would look through all of torch for cycles on its way out.
+atexit.register(gc.freeze)
+
 # The same examples every time, so that a red run is red again; HYPOTHESIS_PROFILE=thorough looks further.
 settings.register_profile("default", deadline=None, derandomize=True, max_examples=100)
 settings.register_profile(
     "thorough", deadline=None, max_examples=5000, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+@pytest.fixture(scope="session")
+def programs() -> Iterator[Programs]:
+    """Runs programs that people are shown."""
+    found = Programs()
+    yield found
+    found.close()
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
+from programs import Programs
 from scripts import load_script
 from shown import SHOWN
 
@@ -120,7 +121,7 @@ MARK = "⁂ end of block ⁂"
 
 
 @pytest.mark.parametrize("page", [page for page in SHOWN if "```python" in read(page)], ids=name)
-def test_output_on_page_is_what_its_code_prints(page: Path, tmp_path: Path) -> None:
+def test_output_on_page_is_what_its_code_prints(page: Path, tmp_path: Path, programs: Programs) -> None:
     text = read(page)
     blocks = list(CODE.finditer(text))
     code = [block for block in blocks if block.group(1) == "python"]
@@ -134,7 +135,7 @@ def test_output_on_page_is_what_its_code_prints(page: Path, tmp_path: Path) -> N
         shutil.copytree(ROOT / "results", tmp_path / "results")
     program = tmp_path / "page.py"
     program.write_text(f"\nprint({MARK!r})\n".join(block.group(2) for block in code), encoding="utf-8")
-    printed = run(sys.executable, str(program), cwd=tmp_path).split(MARK + "\n")
+    printed = programs.run(program, tmp_path).split(MARK + "\n")
     assert printed == [shown.get(block.start(), "") for block in code]
 
 
