@@ -7,6 +7,8 @@ imported when it runs, so that `--help` is quick.
 
 from __future__ import annotations
 
+import atexit
+import gc
 import os
 import signal
 import sys
@@ -28,6 +30,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments == ["--version"]:
         print(f"reprise {__version__}")
         return 0
+    if argv is None:
+        atexit.register(gc.freeze)  # or Python looks through all of torch for cycles on its way out
     _let_any_text_out()
     try:
         with _termination():

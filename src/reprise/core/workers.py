@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import gc
 import multiprocessing
 import os
 import pickle
@@ -257,6 +259,7 @@ def _undisturbed() -> Iterator[None]:
 
 def _work(pipe: Connection, number: int, tied: bool) -> None:
     """Do the tasks that come, until none comes any more."""
+    atexit.register(gc.freeze)  # or Python looks through all of torch for cycles on its way out, and others wait
     for heard in _OF_THE_PARENT:
         signal.signal(heard, signal.SIG_IGN)
     if hasattr(signal, "pthread_sigmask"):

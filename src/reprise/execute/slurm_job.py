@@ -6,7 +6,9 @@ submitted the job reads them; what is to stay is a record in a store.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import gc
 import pickle
 import signal
 import sys
@@ -47,6 +49,7 @@ class ShareJob:
     def __call__(self) -> None:
         from submitit.core.utils import UncompletedJobError
 
+        atexit.register(gc.freeze)  # or Python looks through all of torch for cycles on its way out
         sys.argv = self.command
         for ended in outcome_files(self.spool):  # before the job was begun again
             self.left.pop(ended, None)
