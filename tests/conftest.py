@@ -7,7 +7,6 @@ import contextlib
 import gc
 import os
 import signal
-import sys
 from collections.abc import Iterator
 
 import pytest
@@ -20,7 +19,6 @@ os.environ["OMP_NUM_THREADS"] = "1"
 
 # Tests start many processes, which would each compile the library where Python is told to keep no compiled files.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-sys.dont_write_bytecode = False
 
 # What comes with the library is registered when it is imported: now, before a test works on a copy of the registry.
 import reprise.track
