@@ -7,6 +7,7 @@ import contextlib
 import gc
 import os
 import signal
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -31,7 +32,9 @@ with contextlib.suppress(ValueError):  # not the main thread
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Python would look through all of torch for cycles on its way out.
+# Compiled files are for this process and its next start as well; and on its way out Python would look through all of
+# torch for cycles.
+sys.dont_write_bytecode = False
 atexit.register(gc.freeze)
 
 # The same examples every time, so that a red run is red again; HYPOTHESIS_PROFILE=thorough looks further.
