@@ -11,6 +11,7 @@ from lab.tinystudies import result, scratch_files
 
 import reprise.studies.demo
 from reprise.cli import demo, main
+from reprise.execute.processes import cores
 from reprise.runs import Store
 
 TINY = {"width": 1, "per_class": 1, "test_per_class": 1, "tasks": 2}  # ten steps
@@ -22,6 +23,8 @@ def smaller(monkeypatch: pytest.MonkeyPatch, **settings: Any) -> None:
     (cell,) = study.cells
     cells = (replace(cell, settings={**cell.settings, **settings}),)
     monkeypatch.setattr(reprise.studies.demo, "STUDY", replace(study, cells=cells))
+    # One process: what it imports takes longer than all these runs. Two are in the test of endings.
+    monkeypatch.setattr("reprise.execute.processes.cores", lambda plain=cores: plain()[:1])
 
 
 @pytest.fixture

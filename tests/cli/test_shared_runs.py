@@ -49,13 +49,3 @@ def test_processes_that_share_a_run_are_all_refused_if_another_makes_it(tmp_path
     assert [first.returncode, second.returncode] == [2, 2]
     assert words == ["reprise: this run is being made by another process"] * 2
     assert left(tmp_path) == []
-
-
-def test_a_run_that_processes_shared_is_in_the_index(tmp_path):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        shared = {"WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1])}
-    with started(*LINE.split(), str(tmp_path), **shared, RANK="0", LOCAL_RANK="0") as only:
-        said = only.communicate(timeout=200)
-    assert only.returncode == 0, said
-    assert RUN.name in (tmp_path / "index.md").read_text()

@@ -338,6 +338,7 @@ def test_two_processes_share_a_run(pictures: Path, tmp_path: Path) -> None:
     assert not re.search("task|FutureWarning", silent)
     record = kept(tmp_path / "run", everything=True)
     assert record["provenance"]["processes"] == 2
+    assert f"| {record['name']} |" in (tmp_path / "run" / "index.md").read_text(encoding="utf-8")
     # Both read the same tape as one process alone would.
     assert main(command(pictures, "--out", str(tmp_path / "alone"))) == 0
     assert record["tape"] == kept(tmp_path / "alone")["tape"]
