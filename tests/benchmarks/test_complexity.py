@@ -168,7 +168,7 @@ def test_retrieval_work_does_not_grow(retrieval: str) -> None:
 @pytest.mark.parametrize("retrieval", [*RETRIEVALS, *PASSES])
 def test_retrieval_copies_do_not_grow(retrieval: str) -> None:
     # Not from the smallest size: Python keeps whole numbers up to 256 ready, and they cost nothing there.
-    assert bytes_a_step(131_072, 4096, retrieval) < 1.3 * bytes_a_step(16_384, 512, retrieval)
+    assert bytes_a_step(65_536, 2048, retrieval) < 1.3 * bytes_a_step(16_384, 512, retrieval)
 
 
 @pytest.mark.parametrize("storage", STORAGES)

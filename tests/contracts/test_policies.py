@@ -46,7 +46,7 @@ def test_retrieval(spec):
     check_retrieval(spec)
 
 
-@pytest.mark.parametrize("spec", SCHEDULES)
+@pytest.mark.parametrize("spec", [*map(spec_of, registry.registered("schedule"))])
 def test_schedule_with_example_pass(spec):
     check_retrieval(f"{spec}+pass")
 

@@ -256,8 +256,17 @@ def test_a_thread_that_ends_leaves_its_processes_at_work() -> None:
 
 
 @needs_table
-@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
-@pytest.mark.parametrize("script", [AUDITS, STUDY, LONG_CALL, NESTED], ids=["audits", "study", "a long call", "nested"])
+@pytest.mark.parametrize(
+    ("script", "end"),
+    [
+        pytest.param(AUDITS, signal.SIGKILL, id="audits"),
+        pytest.param(STUDY, signal.SIGTERM, id="study"),
+        pytest.param(LONG_CALL, signal.SIGKILL, id="a long call, killed"),
+        pytest.param(LONG_CALL, signal.SIGTERM, id="a long call, terminated"),
+        pytest.param(NESTED, signal.SIGKILL, id="nested, killed"),
+        pytest.param(NESTED, signal.SIGTERM, id="nested, terminated"),
+    ],
+)
 def test_workers_end_with_their_parent_on_a_busy_machine(script: str, end: signal.Signals, tmp_path: Path) -> None:
     file = tmp_path / "script.py"
     file.write_text(script, encoding="utf-8")

@@ -144,7 +144,7 @@ def test_every_schedule_says_what_it_promises():
 
 @pytest.mark.parametrize("retrieval", BOUNDS)
 @given(n=st.integers(1, 6), first=FIRST, rest=st.lists(WRITES, min_size=5, max_size=25), seed=st.integers(0, 999))
-@settings(max_examples=100)
+@settings(max_examples=50)
 def test_no_class_waits_longer_than_its_bound(retrieval, n, first, rest, seed):
     storage = Dictated()
     memory = reprise.Memory(CAPACITY, storage, retrieval, seed=seed)
@@ -158,7 +158,7 @@ def test_no_class_waits_longer_than_its_bound(retrieval, n, first, rest, seed):
     rest=st.lists(st.tuples(st.integers(1, 20), WRITES), min_size=5, max_size=25),
     seed=st.integers(0, 999),
 )
-@settings(max_examples=60)
+@settings(max_examples=40)
 def test_passes_keep_the_bound_of_the_smallest_draw_when_the_size_changes(retrieval, first, rest, seed):
     storage = Dictated()
     memory = reprise.Memory(CAPACITY, storage, retrieval, seed=seed)
@@ -180,7 +180,7 @@ def tides(rng, n):
 @pytest.mark.parametrize("retrieval", BOUNDS)
 @pytest.mark.parametrize("n", [1, 2, 5])
 def test_the_bounds_hold_while_classes_flood_in_and_out(retrieval, n):
-    for seed in range(8):
+    for seed in range(4):
         storage = Dictated()
         memory = reprise.Memory(CAPACITY, storage, retrieval, seed=seed)
         for label, wait, waited in longest_waits(tides(np.random.default_rng(seed), n), memory, storage):

@@ -46,7 +46,7 @@ def test_classes_come_as_they_would_without_example_passes(schedule, script, see
     script=st.lists(st.tuples(st.integers(0, 14), ARRIVALS), min_size=3, max_size=20),
     seed=st.integers(0, 99),
 )
-@settings(max_examples=50)
+@settings(max_examples=30)
 def test_batches_are_sound(retrieval, capacity, storage, script, seed):
     memory = reprise.Memory(capacity, storage, retrieval, seed=seed)
     model = {}
@@ -80,7 +80,7 @@ def test_batches_are_sound(retrieval, capacity, storage, script, seed):
     script=st.lists(st.tuples(st.integers(0, 9), ARRIVALS), min_size=3, max_size=15),
     seed=st.integers(0, 99),
 )
-@settings(max_examples=40)
+@settings(max_examples=20)
 def test_every_retrieval_sees_the_same_memory_at_every_step(storage, capacity, script, seed):
     arms = [reprise.Memory(capacity, storage, retrieval, seed=seed) for retrieval in [*RETRIEVALS, "mir:4"]]
     arms.append(reprise.Memory(capacity, storage, "rpr", seed=seed, draws=2))
@@ -146,7 +146,7 @@ def follow(memory, script):
     after=st.lists(st.tuples(st.integers(0, 12), ARRIVALS), min_size=1, max_size=8),
     draws=st.integers(1, 2),
 )
-@settings(max_examples=30)
+@settings(max_examples=15)
 def test_a_restored_memory_continues_bit_for_bit(retrieval, capacity, storage, before, after, draws):
     memory = reprise.Memory(capacity, storage, retrieval, seed=5, draws=draws)
     list(follow(memory, before))

@@ -75,7 +75,7 @@ SCRIPTS = {
     "more slots than examples": (4, [0, 1, 1, 1], [(9, [2]), (3, []), (1, [])]),
     "a growing request": (6, [0, 1, 2, 3, 4, 5], [(1, []), (2, []), (4, []), (5, [])]),
 }
-RUNS, REFERENCE = 700, 6_000
+RUNS, REFERENCE = 750, 2_500
 
 
 def ours(capacity, first, steps, seed):
