@@ -40,7 +40,8 @@ def test_on_a_cpu_all_ways_are_measured(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(os, "cpu_count", lambda: 1)
     if hasattr(os, "sched_getaffinity"):
-        monkeypatch.setattr(os, "sched_getaffinity", lambda _, mine=os.sched_getaffinity(0): {min(mine)})
+        one = {min(os.sched_getaffinity(0))}
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _: one)
     (tmp_path / "page.md").write_text("<!-- fleet table -->\n<!-- end of fleet table -->\n")
     arguments = ["--device", "cpu", "--quick", "--json", "b.json", "--markdown", "page.md"]
     monkeypatch.setattr(sys, "argv", ["fleet.py", *arguments])

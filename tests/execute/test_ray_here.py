@@ -31,7 +31,7 @@ def test_it_ends_with_the_runs_and_leaves_signals_alone(capfd, monkeypatch):
     before, signals = set(children(os.getpid())), (signal.SIGINT, signal.SIGTERM)
     handlers = [*map(signal.getsignal, signals)]
     runs = [AUDIT.replace(seed=seed) for seed in range(5)]
-    outcomes = executed(Ray(jobs=2), runs)
+    outcomes = executed(Ray(jobs=1), runs)
     first = next(outcomes)
     assert set(children(os.getpid())) > before
     assert [*map(signal.getsignal, signals)] == handlers

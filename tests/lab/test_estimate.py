@@ -45,7 +45,10 @@ def test_lanes_are_tried_by_two_lengths(monkeypatch: pytest.MonkeyPatch) -> None
     """On a machine without a GPU, another executor stands for the lanes, in trials that are shorter still."""
     monkeypatch.setattr("reprise.lab.estimate.SHORT", 1)
     monkeypatch.setattr("reprise.lab.estimate.LONG", 3)
-    runs = [*runs_of(2, per_class=40, tasks=2), *(Run.of(learner=None, classes=6, steps=20, seed=seed) for seed in range(3))]
+    runs = [
+        *runs_of(2, per_class=40, tasks=2),
+        *(Run.of(learner=None, classes=6, steps=20, seed=seed) for seed in range(3)),
+    ]
     found = estimate_lanes(runs, ImageSource(), Here(), lanes=2)
     assert [(kind.count, kind.steps) for kind in found.kinds] == [(4, 4 * 200), (3, 60)]  # audits go beside
     assert found.seconds > 0

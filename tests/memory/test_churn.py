@@ -146,7 +146,7 @@ def follow(memory, script):
     after=st.lists(st.tuples(st.integers(0, 12), ARRIVALS), min_size=1, max_size=8),
     draws=st.integers(1, 2),
 )
-@settings(max_examples=15)
+@settings(max_examples=30)
 def test_a_restored_memory_continues_bit_for_bit(retrieval, capacity, storage, before, after, draws):
     memory = reprise.Memory(capacity, storage, retrieval, seed=5, draws=draws)
     list(follow(memory, before))
