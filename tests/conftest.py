@@ -53,6 +53,12 @@ def programs() -> Iterator[Programs]:
     found.close()
 
 
+def pytest_collection_finish() -> None:
+    """What has been imported by now stays: no search for cycles need go through it again."""
+    gc.collect()
+    gc.freeze()
+
+
 def pytest_report_header(config: pytest.Config) -> str | None:
     if config.option.markexpr == "not slow":
         return "slow studies are left out; `make slow` runs them"
