@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import traceback
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -67,12 +68,16 @@ class Programs:
         with tempfile.TemporaryDirectory() as folder:
             out, err = Path(folder, "out"), Path(folder, "err")
             asked = {"file": str(file), "cwd": str(cwd), "out": str(out), "err": str(err)}
+            out.touch()
+            err.touch()
             server.stdin.write(json.dumps(asked).encode() + b"\n")
             server.stdin.flush()
             if not select.select([server.stdout], [], [], SECONDS)[0]:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(server.pid, signal.SIGKILL)
-            status = int(server.stdout.readline() or -1)
+            status = int(server.stdout.readline() or -signal.SIGKILL)
+            if status == -signal.SIGKILL:  # of the program, perhaps of the other as well
+                self.close()
             return status, out.read_text(encoding="utf-8"), err.read_text(encoding="utf-8")
 
 
@@ -84,10 +89,12 @@ def _serve() -> str | None:
 
     for line in sys.stdin.buffer:
         asked = json.loads(line)
-        number = os.fork()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # from Python 3.12 on, of a process that has threads
+            number = os.fork()
         if number == 0:
             for descriptor, name in ((0, os.devnull), (1, asked["out"]), (2, asked["err"])):
-                opened = os.open(name, os.O_RDWR | os.O_CREAT, 0o600)
+                opened = os.open(name, os.O_RDWR)
                 os.dup2(opened, descriptor)
                 os.close(opened)
             os.chdir(asked["cwd"])
