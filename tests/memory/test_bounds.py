@@ -158,7 +158,7 @@ def test_no_class_waits_longer_than_its_bound(retrieval, n, first, rest, seed):
     rest=st.lists(st.tuples(st.integers(1, 20), WRITES), min_size=5, max_size=25),
     seed=st.integers(0, 999),
 )
-@settings(max_examples=40)
+@settings(max_examples=60)
 def test_passes_keep_the_bound_of_the_smallest_draw_when_the_size_changes(retrieval, first, rest, seed):
     storage = Dictated()
     memory = reprise.Memory(CAPACITY, storage, retrieval, seed=seed)
