@@ -158,3 +158,6 @@ def test_the_counts_of_the_readme(outcomes):
     assert f"{waits} of {all_waits} figures of waits and {trained} of {all_trained} of training agree" in page
     assert agree == all_spreads
     assert f"so do all {all_spreads} standard deviations" in page
+    findings = " ".join((ROOT / "docs" / "findings.md").read_text(encoding="utf-8").split())
+    told = f"all {waits} of waits agree with the paper's, {trained} of {all_trained} of training, and all {all_spreads}"
+    assert told in findings
