@@ -10,9 +10,9 @@ from pages import read
 from report.papers import PRINTED, TRAINED
 from scipy import stats
 
-from reprise.lab import Column, PrintedContrast, Study, difference
+from reprise.lab import Column, PrintedContrast, Study, StudyPlan, difference
 from reprise.lab.distributions import deviation_interval
-from reprise.lab.outcome import StudyOutcome
+from reprise.lab.outcome import StudyOutcome, outcome
 from reprise.lab.printed_tables import Printed
 from reprise.report.campaign_report import CampaignReport
 from reprise.report.study_data import as_json
@@ -76,10 +76,18 @@ def test_deviations_of_contrasts_are_beside_the_papers() -> None:
     assert (one.ours, one.paper, one.cell) == (statistics.sd, "1.234", found.contrasts[0].contrast.label)
 
 
+def test_a_deviation_goes_with_the_runs_that_it_is_of() -> None:
+    """Not with those of the mean, which may be fewer."""
+    whole = made_outcome(study("1.00", "1.0"))
+    found = outcome(StudyPlan(whole.plan.study, 2, 3), whole.runs)
+    assert {one.n for one in found.figures} == {2}
+    assert [one for one in found.spreads if one.n == 3] == [one for one in whole.spreads if " − " not in one.arm]
+
+
 def test_they_count_among_what_is_judged() -> None:
     far = outcome_of("0.0001", "0.0001")
     assert len(far.spreads) == 5
-    assert {one.key for one in far.outside} >= {"sd of ema.final"}  # type: ignore[union-attr]
+    assert {*far.spreads} <= {*far.outside}
     assert len(far.judged) == len(outcome_of("1.00").judged)
     assert "sd of ema.final" in replace(far, figures=(), contrasts=()).verdict
     small = made_outcome(study("1.00", "1.0"), small=True)

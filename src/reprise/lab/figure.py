@@ -66,6 +66,8 @@ class Figure:
     """Whether it agrees with the paper's; None where it is not judged."""
     theory: float | None = None
     theory_name: str = ""
+    spread_n: int = 0
+    """Runs that the standard deviation is of."""
 
     @property
     def difference(self) -> float | None:

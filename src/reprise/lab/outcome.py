@@ -121,7 +121,7 @@ def _mean(plan: StudyPlan, runs: StudyRuns, cell: str, arm: str, key: str, *, wh
     if len(first) > 1:
         half = t_quantile(0.975, len(first) - 1) * stdev(first) / len(first) ** 0.5
         low, high = ours - half, ours + half
-    return Figure(cell, arm, key, ours, sd, min(every), max(every), len(first), low, high)
+    return Figure(cell, arm, key, ours, sd, min(every), max(every), len(first), low, high, spread_n=len(spread))
 
 
 def _spread(plan: StudyPlan, values: Mapping[int, float | None]) -> list[float]:

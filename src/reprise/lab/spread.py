@@ -22,6 +22,7 @@ class Spread:
     key: str
     ours: float
     n: int
+    """Runs that it is of."""
     low: float
     """The 95% interval of ours, by χ²."""
     high: float
@@ -40,15 +41,15 @@ def _of_figures(study: Study, figures: Sequence[Figure]) -> Iterator[Spread]:
     facts = {cell.name: cell.facts for cell in study.cells}
     printed = {column.key: column.spread for column in study.columns if column.spread is not None}
     for one in figures:
-        if one.key in printed and one.n > 1 and (paper := printed[one.key].find(facts[one.cell], one.arm)):
-            yield _spread(one.cell, one.arm, f"sd of {one.key}", one.sd, one.n, paper, study.paper_runs)
+        if one.key in printed and one.spread_n and (paper := printed[one.key].find(facts[one.cell], one.arm)):
+            yield _spread(one.cell, one.arm, one.key, one.sd, one.spread_n, paper, study.paper_runs)
 
 
 def _of_contrasts(study: Study, contrasts: Sequence[ContrastFigure]) -> Iterator[Spread]:
     for one in contrasts:
         asked, found = one.contrast, one.found
         if found is not None and (paper := asked.paper.get("sd")):
-            yield _spread(asked.label, asked.name, f"sd of {asked.key}", found.sd, found.n, paper, study.paper_runs)
+            yield _spread(asked.label, asked.name, asked.key, found.sd, found.n, paper, study.paper_runs)
 
 
 def _spread(cell: str, arm: str, key: str, sd: float, n: int, paper: str, theirs: int) -> Spread:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from reprise.lab.figure import ContrastFigure
+from reprise.lab.spread import Spread
 
 if TYPE_CHECKING:
     from reprise.lab.figure import Figure
     from reprise.lab.outcome import StudyOutcome
-    from reprise.lab.spread import Spread
 
 NAMED = 3  # figures outside that are named
 
@@ -69,7 +69,7 @@ def beside(outcome: StudyOutcome) -> str:
 def name_of(figure: Figure | ContrastFigure | Spread) -> str:
     """A figure in a few words."""
     if not isinstance(figure, ContrastFigure):
-        return f"{figure.cell} {figure.arm} {figure.key}"
+        return f"{figure.cell} {figure.arm} {'sd of ' * isinstance(figure, Spread)}{figure.key}"
     return f"{figure.contrast.label} {figure.contrast.name}"
 
 

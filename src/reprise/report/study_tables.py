@@ -165,7 +165,7 @@ def spread_row(spread: Spread) -> list[str]:
     """The cells of a standard deviation under `SPREAD_HEADS`."""
     digits = 1 + len(spread.paper.partition(".")[2])
     return [
-        *(spread.cell, spread.arm, head(spread.key.removeprefix("sd of "))),
+        *(spread.cell, spread.arm, head(spread.key)),
         number(spread.ours, digits),
         interval(spread.low, spread.high, digits),
         spread.paper,
