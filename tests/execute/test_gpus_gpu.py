@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
 if not torch.cuda.is_available():
     pytest.skip("there is no CUDA device", allow_module_level=True)
 pytest.importorskip("triton", reason="Triton is not installed: it comes with torch for a GPU")
 
-from fleet.gpuruns import DEVICE, WIDTH, Attentive, config, images, plan
+from fleet.gpuruns import DEVICE, WIDTH, Mixing, config, images, plan
 from fleet.planner import Planner
 from train.tinyruns import result
 
@@ -174,20 +173,17 @@ def test_images_that_stay_on_disk_are_trained_on_by_the_plain_loop(tmp_path, mon
     assert outcome.record["tape"] == plan(GROUP[0]).plan.tape.hash
 
 
-def test_a_network_that_sees_padding_is_trained_by_the_plain_loop(monkeypatch):
-    class Mixing(Attentive):
-        def __init__(self, classes, head, seed):
-            super().__init__(classes, head, seed)
-            self.among = nn.BatchNorm1d(16)
-
-        def features(self, x):
-            return self.among(super().features(x))
-
+@pytest.mark.usefixtures("planned_here")
+def test_runs_whose_networks_mix_examples_have_a_lane_each(monkeypatch):
     monkeypatch.setattr(nets, "build", lambda backbone, *, classes, head, seed, **_: Mixing(classes, head, seed))
-    group = driver.Group(images(), DEVICE)
-    assert not group.takes(config())
-    monkeypatch.setattr(nets, "build", lambda backbone, *, classes, head, seed, **_: Attentive(classes, head, seed))
-    assert group.takes(config())
+    made = counted(monkeypatch, 9)
+    ends = trained(GROUP, lanes=3)
+    assert [lane.width for lane in made] == [1, 1, 1]
+    for run in GROUP:
+        assert ends[run].error is None
+        assert ends[run].record["tape"] == plan(run).plan.tape.hash
+    alone = trained(GROUP[:1], lanes=1)
+    assert alone[GROUP[0]].record["metrics"] == ends[GROUP[0]].record["metrics"]
 
 
 PLUGINS = Path(__file__).parents[2] / "examples" / "plugins"

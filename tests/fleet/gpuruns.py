@@ -166,3 +166,15 @@ class Attentive(nets.Network):
 
     def published(self, name: str) -> str:
         return name
+
+
+class Mixing(Attentive):
+    """The same, with BatchNorm before the head, and no bias whose gradient would be 0."""
+
+    def __init__(self, classes: int, head: str, seed: int) -> None:
+        super().__init__(classes, head, seed)
+        self.among = nn.BatchNorm1d(16)
+
+    def features(self, x: Tensor) -> Tensor:
+        found: Tensor = self.among(F.gelu(super().features(x)))
+        return found

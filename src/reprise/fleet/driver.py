@@ -140,7 +140,7 @@ class Group:
         self.classes = len(images.train.classes)
 
     def takes(self, run: Run) -> bool:
-        """Whether lanes can play such runs: images lie on the device, and no real image sees a padded one."""
+        """Whether lanes can play such runs: images lie on the device, and kernels can count those of a step."""
         if self.pixels.mapped is not None or self.test.mapped is not None:
             return False
         try:
@@ -152,7 +152,7 @@ class Group:
             assert isinstance(run.stream, StreamSettings)
             images, channels = run.stream.batch + run.memory.replay * run.draws, len(net.get_parameter("conv1.weight"))
             return bool(images * height * width * channels < 2**31)  # beyond it, kernels would count wrong
-        return not net.mixes_examples
+        return True
 
     def train(
         self,

@@ -15,7 +15,7 @@ class Network(nn.Module):
     """Features of an image, and a head `fc` that makes logits of them.
 
     `stackable`, `mixes_examples` and `output_stride` say how a network can be trained. A network that says nothing of
-    them is trained by itself: on a GPU as a captured graph, or by the plain loop if it mixes examples.
+    them is trained by itself, on a GPU as a captured graph.
     """
 
     fc: CosineHead | LinearHead

@@ -13,6 +13,7 @@ if not torch.cuda.is_available():
 pytest.importorskip("triton", reason="Triton is not installed: it comes with torch for a GPU")
 
 from fleet.engine.stacked import few_tiles
+from train.tinyruns import Thin
 
 from reprise import nets
 from reprise.data import from_arrays
@@ -118,3 +119,33 @@ def test_steps_are_the_plain_loops(settings, monkeypatch):
     ids = torch.arange(len(images.test), device=DEVICE)
     for which, net in enumerate((lane.mean_nets[1], lane.nets[1])):
         assert lane.correct[1, 0, which].tolist() == correct_per_class(net, test, ids, CLASSES).tolist()
+
+
+@pytest.mark.parametrize("settings", [{"weight_decay": 0.01}, {"learner": "der++", "head": "linear"}], ids=str)
+def test_batches_that_are_not_full_are_no_matter_of_batchnorm(settings, monkeypatch):
+    """A network with BatchNorm that is not stacked: its statistics are those of the real images of every step."""
+    monkeypatch.setattr(nets, "build", lambda *_, classes, head, seed, **__: Thin(classes, head, seed, batchnorm=True))
+    images = some_images()
+    run = Run.of(dataset="some", tasks=2, batch=5, replay=3, buffer=9, lr=1e-3, ema=32, **settings)
+    planned = make_lane_plan(run, Labels.of(images, run))
+    assert planned.counts[:DONE, :2].tolist() == [[5, 0], [5, 3], [4, 3], [5, 3], [5, 3]]
+    train, test = Pixels(images.train, DEVICE), Pixels(images.test, DEVICE)
+    with pytest.raises(ValueError, match="a lane each, got 2"):
+        Lane(run, train, test, CLASSES, planned.plan.steps, 2, width=2)
+    lane = Lane(run, train, test, CLASSES, planned.plan.steps, 2)
+    net = nets.build(classes=CLASSES, head=run.network.head, seed=run.seed)
+    lane.rewind()
+    lane.advance(2)  # as a measurement does, on whatever is there
+    for _ in range(2):  # the second time, nothing of the first remains
+        lane.begin(0, planned, initial_row(net))
+        lane.advance(DONE)
+        lane.evaluate(0, 0, np.arange(len(images.test)))
+        lane.rest(0)
+        before = lane.rows.clone()
+        lane.advance(2)
+        lane.synchronize()
+        assert torch.equal(lane.rows, before)
+        check(lane, 0, run, images)
+    ids = torch.arange(len(images.test), device=DEVICE)
+    for which, found in enumerate((lane.mean_nets[0], lane.nets[0])):
+        assert lane.correct[0, 0, which].tolist() == correct_per_class(found, test, ids, CLASSES).tolist()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ from fleet.gpuruns import (
     DEVICE,
     Attentive,
     Kinks,
+    Mixing,
     begin,
     config,
     images,
@@ -29,6 +31,7 @@ from fleet.gpuruns import (
     sides_of,
     weights,
 )
+from train.tinyruns import Thin
 
 from reprise import nets
 from reprise.fleet.engine.flat_state import aligned, shaped
@@ -68,6 +71,7 @@ def same_state(lane: Lane, run: Training) -> None:
     lane.body.changed()
     lane.seen[-1, :-1].copy_(run.feed.seen)
     lane.counter.fill_(run.step)
+    lane.counts_ahead = iter(plan(run.run).counts[run.step :].tolist())
     torch.cuda.synchronize()
 
 
@@ -151,9 +155,9 @@ def check_descent(lane: Lane, before: Tensor, mean_before: Tensor, at: int) -> N
         assert torch.equal(lane.biases[-1, at + 1], lane.nets[-1].fc.bias)
 
 
-def compare_steps(run: Run) -> list[Kinks]:
+def compare_steps(run: Run, width: int = 2) -> list[Kinks]:
     """One step from the same state, of every kind, under several seeds: every one must agree."""
-    lane = make_lane(run)
+    lane = make_lane(run, width)
     found = []
     for seed in SEEDS:
         seeded = run.replace(seed=seed)
@@ -199,17 +203,21 @@ def test_a_step_of_the_papers_network_is_the_plain_loops():
 
 
 @pytest.fixture
-def attentive(monkeypatch):
-    def build(backbone, *, classes, head="cosine", width=64, seed=0, pretrained=False):
-        return Attentive(classes, head, seed)
+def built_of(monkeypatch):
+    def use(network):
+        def build(backbone, *, classes, head="cosine", width=64, seed=0, pretrained=False):
+            return network(classes, head, seed)
 
-    monkeypatch.setattr(nets, "build", build)
+        monkeypatch.setattr(nets, "build", build)
+
+    return use
 
 
-@pytest.mark.usefixtures("attentive")
+@pytest.mark.parametrize(("network", "width"), [(Attentive, 2), (Mixing, 1)])
 @pytest.mark.parametrize("settings", [{}, {"learner": "der++", "head": "linear"}], ids=str)
-def test_a_step_of_a_network_without_batchnorm_is_the_plain_loops(settings):
-    assert all(kinks.calls == 0 for kinks in compare_steps(config(**settings)))
+def test_a_step_of_a_network_of_ones_own_is_the_plain_loops(settings, network, width, built_of):
+    built_of(network)
+    assert all(kinks.calls == 0 for kinks in compare_steps(config(**settings), width))
 
 
 # Whole runs.
@@ -245,6 +253,20 @@ def test_a_run_does_not_depend_on_its_neighbours_or_its_lane(precision):
     assert same(alone, amid)
     begin(lanes[0], run.replace(seed=10))
     assert not same(alone, play(lanes[0], run))  # or a comparison would be worth nothing
+
+
+def test_a_run_whose_network_mixes_examples_does_not_depend_on_its_lane(built_of):
+    built_of(partial(Thin, batchnorm=True))
+    run = config(learner="der++", head="linear", precision="bf16", seed=1)
+    lanes = [make_lane(run, 1) for _ in range(3)]
+    alone = play(lanes[0], run)
+    assert torch.isfinite(alone["losses"]).all()
+    for lane in lanes[1:]:
+        for one in lanes:
+            begin(one, run)
+        assert same(alone, play(lane, run, [one for one in lanes if one is not lane]))
+    begin(lanes[0], run.replace(seed=10))
+    assert not same(alone, play(lanes[0], run))
 
 
 def test_a_slot_at_rest_stays_as_it_is():

@@ -40,7 +40,7 @@ class Body(Protocol):
 
 
 class Separate:
-    """Networks of any kind that do not mix examples, each computed by itself."""
+    """Networks of any kind, each computed by itself."""
 
     def __init__(self, networks: Sequence[nets.Network], layout: Layout) -> None:
         self.networks = networks

@@ -3,14 +3,15 @@
 All that a step reads lies on the device: images, tapes, crops, and counters that the step itself moves on. So the host
 only says "again". When a run ends, the next one's tape and weights are copied into its slot, and the graph is used
 as it is. Batches that are not full are padded, with weight 0 and out of BatchNorm's sight, so that every step of every
-run is the same graph.
+run is the same graph. A BatchNorm that is not of the stacked networks would see the padding: there a step whose batches
+are not full, the first of a run and the last of a task, is taken by itself, without a graph.
 """
 
 from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,8 @@ from reprise.train.state import make_network
 _BLOCK = 1024
 _PIECE = 2048
 _TEST_BATCH = 1000
+Counts = Sequence[int]
+"""How many images of each batch are real."""
 
 
 class Lane:
@@ -72,7 +75,7 @@ class Lane:
             self._allocate(tests)
             self._build()
             if self.stream is not None:
-                with _same_algorithms():
+                with _same_algorithms(find=self.padded):
                     self._capture(self.stream)
         self.synchronize()
 
@@ -104,6 +107,10 @@ class Lane:
         device, learner = self.device, self.run.learner
         assert learner is not None
         first = self._network()
+        self.padded = first.stackable or not first.mixes_examples
+        if not self.padded and self.width > 1:
+            raise ValueError(f"runs whose networks mix examples have a lane each, got {self.width} for one")
+        self.counts_ahead: Iterator[Counts] | None = None  # of the steps to come, where batches are not padded
         self.nets = [first, *(copy.deepcopy(first) for _ in range(1, self.width))]
         self.mean_nets = copy.deepcopy(self.nets)
         self.layout = layout = Layout.of(self.nets[0])
@@ -152,8 +159,8 @@ class Lane:
         with torch.cuda.graph(self.graph, stream=stream, capture_error_mode="thread_local"):
             self._step()
 
-    def _step(self) -> None:
-        """One step of training of every run, wherever its counter stands."""
+    def _step(self, counts: Counts | None = None) -> None:
+        """One step of training of every run, wherever its counter stands; of so many real images alone, if told."""
         with arithmetic(self.precision):
             self._fetch()
             present = torch.zeros_like(self.seen).scatter_(1, self.group, True)
@@ -162,7 +169,7 @@ class Lane:
             with self._apart():
                 for run, branch in enumerate([None, *self.branches]):
                     with torch.cuda.stream(branch):
-                        self._differentiate(run, self._batches(run, present))
+                        self._differentiate(run, self._batches(run, present, counts or self.sizes))
             self.body.backward()
         with torch.no_grad():
             self._sgd_ema()
@@ -192,13 +199,15 @@ class Lane:
             block=_BLOCK,
         )  # fmt: skip
 
-    def _batches(self, run: int, present: Tensor) -> Step:
+    def _batches(self, run: int, present: Tensor, counts: Counts) -> Step:
         x = self.x[run].permute(0, 3, 1, 2)
         whole = (x, self.y[run], self.example[run], self.weight[run])
         parts = zip(*(torch.split(one, list(self.sizes)) for one in whole), strict=True)
-        incoming, *replay = (Batch(*part) for part in parts)
-        last = self.classes
-        return Step(0, incoming, tuple(replay), present[run, :last], self.seen[run, :last], self.keep[run])
+        incoming, *replay = (
+            Batch(*(values[:count] for values in part)) for part, count in zip(parts, counts, strict=True) if count
+        )
+        last, keep = self.classes, self.keep[run, : counts[0]]
+        return Step(0, incoming, tuple(replay), present[run, :last], self.seen[run, :last], keep)
 
     def _differentiate(self, run: int, step: Step) -> None:
         """A run's own loss, and what it asks of the network."""
@@ -209,7 +218,7 @@ class Lane:
         with torch.no_grad():
             learner.after(step, logits.detach())
             self.loss[run] = loss.detach()
-            self.logits[run] = logits.detach()
+            self.logits[run, : len(logits)] = logits.detach()
 
     def _sgd_ema(self) -> None:
         """SGD and the averaged read-out, over all weights of all runs at once."""
@@ -262,26 +271,39 @@ class Lane:
             if self.biases is not None:
                 self.biases[slot, 0] = self.nets[slot].fc.bias.detach()  # type: ignore[operator]
             self.active[slot] = 1
+            self.counts_ahead = iter(planned.counts.tolist())
 
     def rest(self, slot: int) -> None:
         """From here on, leave this slot as it is, until another run begins there."""
         with torch.cuda.stream(self.stream):
             self.active[slot] = 0
+            self.counts_ahead = iter(())
 
     def rewind(self) -> None:
-        """Have all slots go on from the first step, as far as the tape is concerned."""
+        """Have all slots go on from the first step of their tapes, as if all batches were full."""
         with torch.cuda.stream(self.stream):
             self.counter.zero_()
             self.active.fill_(1)
+            self.counts_ahead = None
 
     def advance(self, steps: int) -> None:
         """Ask for so many steps more of every run; they are done when the device gets there."""
         with torch.cuda.stream(self.stream):
             for _ in range(steps):
-                if self.graph is None:
-                    self._step()
-                else:
+                counts = self._next_counts()
+                if counts is None:
+                    continue  # nothing that rests may see an image: BatchNorm would note it
+                if self.graph is not None and tuple(counts) == self.sizes:
                     self.graph.replay()
+                else:
+                    with _same_algorithms(find=False):
+                        self._step(counts)
+
+    def _next_counts(self) -> Counts | None:
+        """How many images of each batch the next step sees: all, if batches are padded; None at the end of a run."""
+        if self.padded or self.counts_ahead is None:
+            return self.sizes
+        return next(self.counts_ahead, None)
 
     def mark(self) -> Callable[[], bool]:
         """A function that says whether the device has done what was asked for so far."""
@@ -300,7 +322,7 @@ class Lane:
         batches = max(-(-len(chosen) // _TEST_BATCH), 1)
         padded = np.zeros(batches * _TEST_BATCH, np.int64)  # every batch of one size: algorithms are chosen once
         padded[: len(chosen)] = chosen
-        with torch.cuda.stream(self.stream), _same_algorithms(), arithmetic(self.precision):
+        with torch.cuda.stream(self.stream), _same_algorithms(find=self.padded), arithmetic(self.precision):
             ids = _sent(padded, self.device)
             real = torch.arange(len(padded), device=self.device) < len(chosen)
             labels = self.test.labels[ids]
@@ -316,11 +338,14 @@ class Lane:
 
 
 @contextlib.contextmanager
-def _same_algorithms() -> Iterator[None]:
-    """Within it cuDNN takes the fastest algorithm that always gives the same bits, found once for each shape."""
+def _same_algorithms(*, find: bool = True) -> Iterator[None]:
+    """Within it cuDNN takes an algorithm that always gives the same bits: the fastest, found once for each shape.
+
+    Unless it is to be found, it is the one that cuDNN deems fastest.
+    """
     flags = torch.backends.cudnn
     before = flags.benchmark, flags.deterministic
-    flags.benchmark, flags.deterministic = True, True
+    flags.benchmark, flags.deterministic = find, True
     try:
         yield
     finally:
