@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from reprise.core.arguments import as_int
 from reprise.nets.heads import make_head
 from reprise.nets.network import Network
+from reprise.nets.norm import fused
 
 
 def _conv3x3(inputs: int, outputs: int, stride: int = 1) -> nn.Conv2d:
@@ -32,6 +33,16 @@ class Projection(nn.Conv2d):
         return F.conv2d(x[:, :, ::rows, ::columns], self.weight)
 
 
+def _normed(norm: nn.Module, x: Tensor, added: Tensor | None = None, *, relu: bool = True) -> Tensor:
+    """relu(norm(x) + added)."""
+    if isinstance(norm, nn.BatchNorm2d) and (found := fused(norm, x, added, relu=relu)) is not None:
+        return found
+    x = norm(x)
+    if added is not None:
+        x = x + added
+    return F.relu(x) if relu else x
+
+
 class BasicBlock(nn.Module):
     """Two 3×3 convolutions and a way around them, projected by a 1×1 convolution where the shape changes."""
 
@@ -46,9 +57,12 @@ class BasicBlock(nn.Module):
             self.downsample = nn.Sequential(Projection(inputs, outputs, stride), nn.BatchNorm2d(outputs))
 
     def forward(self, x: Tensor) -> Tensor:
-        around = x if self.downsample is None else self.downsample(x)
-        x = F.relu(self.bn1(self.conv1(x)))
-        return F.relu(self.bn2(self.conv2(x)) + around)
+        around = x
+        if self.downsample is not None:
+            project, norm = self.downsample
+            around = _normed(norm, project(x), relu=False)
+        x = _normed(self.bn1, self.conv1(x))
+        return _normed(self.bn2, self.conv2(x), around)
 
 
 def _layer(inputs: int, outputs: int, stride: int) -> nn.Sequential:
@@ -80,6 +94,6 @@ class ResNet18(Network):
         self.fc = make_head(head, 8 * width, classes)
 
     def features(self, x: Tensor) -> Tensor:
-        x = F.relu(self.bn1(self.conv1(x)))
+        x = _normed(self.bn1, self.conv1(x))
         x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
         return x.mean((2, 3))

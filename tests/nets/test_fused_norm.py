@@ -1,0 +1,158 @@
+"""BatchNorm with sum and ReLU as Triton kernels, against torch's; without a GPU, Triton's interpreter runs them."""
+
+from __future__ import annotations
+
+import copy
+import os
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+if not torch.cuda.is_available():
+    os.environ.setdefault("TRITON_INTERPRET", "1")  # before Triton is imported
+pytest.importorskip("triton", reason="Triton is not installed: it comes with torch for a GPU")
+
+from reprise import nets
+from reprise.nets import fused_norm, norm
+from reprise.nets.fused_norm import norm_relu
+
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def some(*shape: int, seed: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    """Images around a mean that is far from 0, where sums of squares would lose digits."""
+    random = torch.Generator().manual_seed(seed)
+    x = 30 + torch.randn(shape, generator=random) * torch.linspace(0.5, 2, shape[1])[:, None, None]
+    return x.to(DEVICE, dtype).contiguous(memory_format=torch.channels_last)
+
+
+def near(mine, exact, rounding=1e-4):
+    return (mine - exact).norm() <= rounding * exact.norm()
+
+
+def both(x, added, relu, running=True):
+    """The kernels' results and torch's in double precision: outputs, gradients, running statistics."""
+    channels, found = x.shape[1], []
+    for ours in (True, False):
+        layer = nn.BatchNorm2d(channels, momentum=0.3, eps=1e-4, track_running_stats=running).to(DEVICE)
+        if not ours:
+            x, added, layer = x.double(), None if added is None else added.double(), layer.double()
+        with torch.no_grad():
+            layer.weight.copy_(torch.linspace(-1, 2, channels))
+            layer.bias.copy_(torch.linspace(1, -1, channels))
+        mine, other = x.clone().requires_grad_(), None if added is None else added.clone().requires_grad_()
+        if ours:
+            state = (layer.running_mean, layer.running_var) if running else None
+            y = norm_relu(mine, layer.weight, layer.bias, state, other, momentum=0.3, eps=1e-4, relu=relu)
+        else:
+            y = layer(mine) if other is None else layer(mine) + other
+            y = F.relu(y) if relu else y
+        dy = torch.linspace(-1, 1, y.numel(), device=DEVICE).reshape(y.shape).to(y.dtype)
+        wanted = [one for one in (mine, layer.weight, layer.bias, other) if one is not None]
+        found.append(
+            [y.detach(), *torch.autograd.grad(y, wanted, dy), *([layer.running_mean, layer.running_var] * running)]
+        )
+    return zip(*found, strict=True)
+
+
+@pytest.mark.parametrize("relu", [True, False])
+@pytest.mark.parametrize("add", [True, False])
+@pytest.mark.parametrize("shape", [(3, 6, 5, 5), (2, 1, 3, 1), (5, 80, 8, 8)])
+def test_outputs_and_gradients_are_torchs(shape, add, relu):
+    x, added = some(*shape, seed=1), some(*shape, seed=2) - 30 if add else None
+    for mine, exact in both(x, added, relu):
+        assert mine.shape == exact.shape
+        assert near(mine, exact)
+
+
+@pytest.mark.parametrize("tiles", [1, 3, 1024])
+def test_tiles_are_joined_whatever_their_number(tiles, monkeypatch):
+    """450 positions: one tile; three, the last not full; eight of which the last has two positions."""
+    monkeypatch.setattr(fused_norm, "_TILES", tiles)
+    monkeypatch.setattr(fused_norm, "_CHUNK", 2)
+    for mine, exact in both(some(2, 4, 15, 15, seed=3), None, True):
+        assert near(mine, exact)
+
+
+def test_without_running_statistics_none_are_moved():
+    for mine, exact in both(some(3, 6, 5, 5, seed=4), None, True, running=False):
+        assert near(mine, exact)
+
+
+def test_in_bf16_only_what_is_written_is_rounded():
+    x, added = (some(4, 16, 9, 9, seed=seed, dtype=torch.bfloat16) for seed in (5, 6))
+    for mine, exact in both(x, added - 30, True):
+        assert near(mine, exact, 2**-8)
+
+
+def step(net, x, monkeypatch, ours):
+    """Logits, gradients and state of a network after a forward and a backward pass, by the kernels or by torch's."""
+    monkeypatch.setattr(norm, "_fits", lambda _: ours)
+    net = copy.deepcopy(net)
+    logits = net(x)
+    logits.square().sum().backward()
+    return [logits.detach(), *(one.grad for one in net.parameters()), *net.buffers()]
+
+
+@pytest.mark.parametrize("frozen", [False, True], ids=["running statistics", "none"])
+def test_a_network_is_the_same_by_either_way(frozen, monkeypatch):
+    net = nets.build(classes=5, width=4, seed=1).to(DEVICE, memory_format=torch.channels_last)
+    for part in net.modules():
+        if frozen and isinstance(part, nn.BatchNorm2d):
+            part.track_running_stats = False
+            part.running_mean = part.running_var = part.num_batches_tracked = None
+    x = some(6, 3, 16, 16, seed=7) - 30
+    taken = []
+    monkeypatch.setattr(
+        fused_norm, "norm_relu", lambda *given, **more: taken.append(given) or norm_relu(*given, **more)
+    )
+    mine = step(net, x, monkeypatch, ours=True)
+    assert len(taken) == 20  # one stem, two to a block, three ways around
+    theirs = step(net, x, monkeypatch, ours=False)
+    assert len(taken) == 20
+    for one, other in zip(mine, theirs, strict=True):
+        assert near(one.double(), other.double(), 1e-3)
+
+
+def test_what_is_evaluated_is_left_to_torch(monkeypatch):
+    monkeypatch.setattr(norm, "_fits", lambda _: True)
+    layer, x = nn.BatchNorm2d(3).to(DEVICE), some(2, 3, 4, 4, seed=8)
+    assert norm.fused(layer, x) is not None
+    assert norm.fused(layer.eval(), x) is None
+    assert norm.fused(nn.BatchNorm2d(3, momentum=None).to(DEVICE), x) is None
+    assert norm.fused(nn.BatchNorm2d(3, affine=False).to(DEVICE), x) is None
+    assert norm.fused(layer.train(), x, x[:1]) is None
+    assert layer.num_batches_tracked == 1
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
+@pytest.mark.parametrize("side", [32, 64])
+def test_large_batches_on_a_gpu_go_by_the_kernels(side, monkeypatch):
+    """A ResNet-18 as a learner has it, under autocast; statistics are the same twice."""
+    net = nets.build(classes=10, seed=1).to(DEVICE, memory_format=torch.channels_last)
+    x, y = some(300, 3, side, side, seed=9) - 30, torch.arange(300, device=DEVICE) % 10
+    usual, found = norm._fits, []
+    for fits in (usual, usual, lambda _: False):
+        monkeypatch.setattr(norm, "_fits", fits)
+        mine = copy.deepcopy(net)
+        with torch.autocast("cuda", torch.bfloat16):
+            loss = F.cross_entropy(mine(x).float(), y)
+        gradients = torch.autograd.grad(loss, list(mine.parameters()))
+        found.append([*mine.buffers(), loss.detach(), *gradients])
+    assert all(map(torch.equal, found[0][:60], found[1][:60]))
+    for one, other in zip(found[0], found[2], strict=True):
+        assert near(one.double(), other.double(), 0.1)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
+def test_small_batches_and_other_formats_are_left_to_torch():
+    layer = nn.BatchNorm2d(64).to(DEVICE)
+    x = torch.ones(64, 64, 32, 32, device=DEVICE, dtype=torch.bfloat16)
+    last = x.contiguous(memory_format=torch.channels_last)
+    assert norm.fused(layer, last) is not None
+    for other in (x, last.float(), last[:63]):
+        assert norm.fused(layer, other) is None
