@@ -117,9 +117,10 @@ def _contrasts(contrasts: Sequence[ContrastFigure]) -> Table:
         if found is None:
             cells = [NOTHING, one.why, *[""] * (len(words) - 2)]
         else:
-            interval = f"{signed(found.low)} to {signed(found.high)}"
+            ends = found.low, found.high
+            interval = f"{signed(found.low, *ends)} to {signed(found.high, *ends)}"
             holm = [] if not families else ["" if one.holm is None else f"{one.holm:.2g}"]
-            cells = [signed(found.mean), interval, f"{found.p:.2g}", *holm, f"{found.positive}/{found.n}"]
+            cells = [signed(found.mean, *ends), interval, f"{found.p:.2g}", *holm, f"{found.positive}/{found.n}"]
         if paper:
             agrees = "" if one.within is None else "yes" if one.within else "no"
             cells += [one.paper or "", agrees]

@@ -40,10 +40,11 @@ def _said(name: str, contrasts: list[ContrastFigure]) -> str:
             return (
                 f"{name} is {signed(means[0])}{unit} in each of {only.found.n} seeds, without a spread to judge it by"
             )
-        interval = f"{signed(only.found.low)} to {signed(only.found.high)}"
+        ends = only.found.low, only.found.high
+        interval = f"{signed(ends[0], *ends)} to {signed(ends[1], *ends)}"
         clear = "which excludes 0" if only.found.clear else "which includes 0"
-        return f"{name} is {signed(means[0])}{unit} over {only.found.n} seeds (95% interval {interval}, {clear})"
-    size = f"{signed(min(means))} to {signed(max(means))}{unit}"
+        return f"{name} is {signed(means[0], *ends)}{unit} over {only.found.n} seeds (95% interval {interval}, {clear})"
+    size = f"{signed(min(means), *means)} to {signed(max(means), *means)}{unit}"
     parts = [f"above 0 in {above}"] if above or not below else []
     parts += [f"below 0 in {below}"] if below else []
     return f"{name} is {size}, with intervals {' and '.join(parts)} of {len(contrasts)} cells"
@@ -78,11 +79,11 @@ def unit_of(key: str) -> str:
     return " points" if key.partition(".")[0] in ("ema", "live") else ""
 
 
-def signed(value: float) -> str:
-    """A difference with its sign, two digits after the point; four where it is small.
+def signed(value: float, *beside: float) -> str:
+    """A difference with its sign, two digits after the point; four where it and those beside it are small.
 
-    >>> signed(1.234), signed(-0.5), signed(0.00123)
-    ('+1.23', '−0.50', '+0.0012')
+    >>> signed(1.234), signed(-0.5), signed(0.00123), signed(0.00123, 1.234)
+    ('+1.23', '−0.50', '+0.0012', '+0.00')
     """
-    digits = 2 if abs(value) >= 0.05 or not value else 4
+    digits = 2 if max(map(abs, (value, *beside))) >= 0.05 or not value else 4
     return f"{value:+.{digits}f}".replace("-", "−")
