@@ -122,6 +122,23 @@ def test_runs_whose_networks_mix_examples_have_a_lane_each(monkeypatch):
     assert [lane.width for lane in CountingLane.made] == [1] * 4
 
 
+def test_a_step_outside_the_graph_that_fails_is_that_runs_error(monkeypatch):
+    """Where all steps are of one graph, it is the lane's, and all runs that had not ended have it."""
+    usual = CountingLane.advance
+
+    def advance(lane, steps):
+        if any(planned is not None and planned.plan.run.seed == 1 for planned in lane.runs):
+            raise torch.OutOfMemoryError("CUDA out of memory: so it is said")
+        usual(lane, steps)
+
+    monkeypatch.setattr(driver, "make_network", lambda run, classes: Thin(classes, "cosine", run.seed, batchnorm=True))
+    monkeypatch.setattr(CountingLane, "advance", advance)
+    monkeypatch.setattr(CountingLane, "padded", False)
+    ends, _ = ended(lanes=2)
+    assert {run.seed for run, one in ends.items() if one.error is not None} == {1}
+    assert len(ends) == len(RUNS)
+
+
 def test_a_script_without_a_main_guard_is_no_error_of_a_run(monkeypatch):
     def unguarded(*_):
         raise NoMainGuard("no guard")

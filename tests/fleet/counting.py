@@ -21,6 +21,7 @@ LANE = "reprise.fleet.engine.lane"
 class CountingLane:
     """Does no arithmetic, and sees that it is asked for what can be."""
 
+    padded = True
     made: list[CountingLane]
     trouble: dict[int, Exception]  # of evaluating a run, by seed
 

@@ -101,7 +101,13 @@ class LaneQueue:
         """Ask for the next few steps, and for tests where they are due; gives how many run-steps."""
         lane, running = self.lane, [run for run in self.active if run.running]
         steps = min(_CHUNK, *(run.tests.due[run.tested] - run.done for run in running))
-        lane.advance(steps)
+        try:
+            lane.advance(steps)
+        except Exception as error:
+            if lane.padded:
+                raise
+            self._give_up(running[0], error)  # of a step outside the graph, such as too little memory
+            return 0
         for run in running:
             run.done += steps
             if run.done == run.tests.due[run.tested]:
@@ -115,6 +121,11 @@ class LaneQueue:
                 run.end = lane.mark()
         self.marks.append(lane.mark())
         return steps * len(running)
+
+    def _give_up(self, run: ActiveRun, error: Exception) -> None:
+        """Let a run end with an error. One of the device itself comes again here, and is the lane's."""
+        self.lane.rest(run.slot)
+        run.error, run.end = error, self.lane.mark()
 
     def finished(self) -> Iterator[ActiveRun]:
         """Runs that have ended; the slot of each is free when the next one is asked for."""
@@ -260,7 +271,7 @@ class Group:
         steps, lr = plan.steps, plan.run.descent.lr
         losses = lane.losses[slot, :steps].cpu().numpy()
         check_losses(losses, steps, lr)
-        if not torch.isfinite(lane.rows[slot]).all():  # of the last step: any other shows in the next one's loss
+        if not torch.isfinite(lane.rows[slot]).all():  # once they are not, they stay so, and the loss may not show it
             raise weights_diverged("the weights are", steps, steps, lr)
         correct = lane.correct[slot, : len(one.tests.due)].cpu().numpy()
         trained = Trained(

@@ -13,7 +13,7 @@ _FREE = {"seed", "imbalance", "imbalance_seed", "storage", "retrieval", "buffer"
 
 
 def capturable(run: Run) -> bool:
-    """Whether a run's step can be captured: nothing in it asks the host, and padding leaves its arithmetic alone."""
+    """Whether a run's step can be captured, as far as its settings tell: nothing in it asks the host."""
     if run.learner is None or run.descent is None:
         return False
     learner = find_learner(run.learner.name)

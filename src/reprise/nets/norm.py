@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from functools import cache
 from importlib.util import find_spec
 
@@ -12,10 +13,12 @@ LARGE = 1 << 22
 """Numbers in a batch of images from which on the kernels are faster: with fewer, a step waits for the host."""
 
 
-def fused(norm: nn.BatchNorm2d, x: Tensor, added: Tensor | None = None, *, relu: bool = True) -> Tensor | None:
+def fused(norm: nn.Module, x: Tensor, added: Tensor | None = None, *, relu: bool = True) -> Tensor | None:
     """relu(norm(x) + added) in one, or None where torch is to do it: nothing has been done then."""
+    if type(norm) is not nn.BatchNorm2d or norm._forward_hooks or norm._forward_pre_hooks:
+        return None
     by_batch = norm.training or norm.running_mean is None
-    if not (by_batch and norm.affine and norm.momentum is not None and _fits(x) and _has_triton()):
+    if not (by_batch and norm.affine and norm.momentum is not None and _fits(x) and _work_on(x.device)):
         return None
     if added is not None and not (_fits(added) and added.shape == x.shape):
         return None
@@ -42,5 +45,16 @@ def _fits(x: Tensor) -> bool:
 
 
 @cache
-def _has_triton() -> bool:
-    return find_spec("triton") is not None
+def _work_on(device: torch.device) -> bool:
+    """Whether the kernels can be compiled and run there: Triton may be missing, or find no compiler."""
+    if find_spec("triton") is None:
+        return False
+    x, one = torch.ones(2, 1, 2, 2, dtype=torch.bfloat16, device=device), torch.ones(1, device=device)
+    try:
+        from reprise.nets.fused_norm import norm_relu
+
+        norm_relu(x, one, one, None, None, momentum=0.1, eps=1e-5, relu=True)
+    except Exception as error:
+        warnings.warn(f"BatchNorm goes by torch's slower kernels, for Triton's fail: {error}", stacklevel=3)
+        return False
+    return True

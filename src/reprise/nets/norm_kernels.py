@@ -85,7 +85,7 @@ def normalise(x, mean, scale, gain, shift, added, y, rows, c, size, bm: tl.const
         if add:
             value += tl.load(added + where, mask=mask, other=0.0).to(tl.float32)
         if relu:
-            value = tl.maximum(value, 0.0)
+            value = tl.where(value < 0.0, 0.0, value)  # a maximum would make 0 of what is not a number
         tl.store(y + where, value.to(y.dtype.element_ty), mask=mask)
 
 
@@ -106,7 +106,7 @@ def tile_slopes(dy, y, x, mean, scale, sums, products, rows, c, size, bm: tl.con
         where = row[:, None] * c + channels[None, :]
         dz = tl.load(dy + where, mask=mask, other=0.0).to(tl.float32)
         if relu:
-            dz = tl.where(tl.load(y + where, mask=mask, other=0.0).to(tl.float32) > 0.0, dz, 0.0)
+            dz = tl.where(tl.load(y + where, mask=mask, other=0.0).to(tl.float32) <= 0.0, 0.0, dz)
         normal = (tl.load(x + where, mask=mask, other=0.0).to(tl.float32) - middle[None, :]) * slope[None, :]
         total += tl.sum(dz, 0)
         product += tl.sum(dz * normal, 0)
@@ -150,7 +150,7 @@ def input_slopes(dy, y, x, mean, scale, gain, dshift, dgain, dx, dz, rows, c, si
         where = row[:, None] * c + channels[None, :]
         given = tl.load(dy + where, mask=mask, other=0.0).to(tl.float32)
         if relu:
-            given = tl.where(tl.load(y + where, mask=mask, other=0.0).to(tl.float32) > 0.0, given, 0.0)
+            given = tl.where(tl.load(y + where, mask=mask, other=0.0).to(tl.float32) <= 0.0, 0.0, given)
         normal = (tl.load(x + where, mask=mask, other=0.0).to(tl.float32) - middle[None, :]) * slope[None, :]
         found = (given - level[None, :] - normal * product[None, :]) * outer[None, :]
         tl.store(dx + where, found.to(dx.dtype.element_ty), mask=mask)

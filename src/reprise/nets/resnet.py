@@ -35,12 +35,20 @@ class Projection(nn.Conv2d):
 
 def _normed(norm: nn.Module, x: Tensor, added: Tensor | None = None, *, relu: bool = True) -> Tensor:
     """relu(norm(x) + added)."""
-    if isinstance(norm, nn.BatchNorm2d) and (found := fused(norm, x, added, relu=relu)) is not None:
+    if (found := fused(norm, x, added, relu=relu)) is not None:
         return found
     x = norm(x)
     if added is not None:
         x = x + added
     return F.relu(x) if relu else x
+
+
+class Shortcut(nn.Sequential):
+    """The way around two convolutions: a projection, and BatchNorm."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        project, norm = self
+        return _normed(norm, project(x), relu=False)
 
 
 class BasicBlock(nn.Module):
@@ -52,15 +60,12 @@ class BasicBlock(nn.Module):
         self.bn1 = nn.BatchNorm2d(outputs)
         self.conv2 = _conv3x3(outputs, outputs)
         self.bn2 = nn.BatchNorm2d(outputs)
-        self.downsample: nn.Sequential | None = None
+        self.downsample: Shortcut | None = None
         if stride != 1 or inputs != outputs:
-            self.downsample = nn.Sequential(Projection(inputs, outputs, stride), nn.BatchNorm2d(outputs))
+            self.downsample = Shortcut(Projection(inputs, outputs, stride), nn.BatchNorm2d(outputs))
 
     def forward(self, x: Tensor) -> Tensor:
-        around = x
-        if self.downsample is not None:
-            project, norm = self.downsample
-            around = _normed(norm, project(x), relu=False)
+        around = x if self.downsample is None else self.downsample(x)
         x = _normed(self.bn1, self.conv1(x))
         return _normed(self.bn2, self.conv2(x), around)
 

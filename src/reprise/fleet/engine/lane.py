@@ -4,7 +4,7 @@ All that a step reads lies on the device: images, tapes, crops, and counters tha
 only says "again". When a run ends, the next one's tape and weights are copied into its slot, and the graph is used
 as it is. Batches that are not full are padded, with weight 0 and out of BatchNorm's sight, so that every step of every
 run is the same graph. A BatchNorm that is not of the stacked networks would see the padding: there a step whose batches
-are not full, the first of a run and the last of a task, is taken by itself, without a graph.
+are not full, one of the first of a run or the last of a task, is taken by itself, without a graph.
 """
 
 from __future__ import annotations
