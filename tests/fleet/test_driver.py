@@ -110,6 +110,17 @@ def test_lanes_take_networks_that_are_not_stackable():
     assert driver.Group(images(), CPU).takes(config(backbone="efficientnet_lite0", width=64))
 
 
+@pytest.mark.parametrize(("rates", "kept"), [([1, 2, 3], 6), ([1, 2, 2.05], 2), ([1, 1], 1)])
+def test_lanes_of_one_run_are_tried_in_ever_larger_numbers(rates, kept, monkeypatch):
+    """Of 20 runs: one lane, two, four; at most six, for there are three runs to a lane of several."""
+    tried, left = [], iter(rates)
+    monkeypatch.setattr(driver, "measured_rate", lambda lanes: tried.append(len(lanes)) or next(left))
+    runs = [config(seed=seed) for seed in range(20)]
+    assert len(driver.Group(images(), CPU)._lanes(runs, None, stackable=False)) == kept
+    assert tried == [1, 2, 4][: len(rates)]
+    assert {lane.width for lane in CountingLane.made} == {1}
+
+
 def test_lanes_that_do_not_pay_are_not_kept(monkeypatch):
     rates = iter([100.0, 101.0])
     monkeypatch.setattr(driver, "measured_rate", lambda lanes: next(rates))

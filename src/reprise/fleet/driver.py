@@ -221,13 +221,16 @@ class Group:
                 time.sleep(2e-4)  # the device is busy, and needs nothing from here
 
     def _lanes(self, runs: Sequence[Run], wanted: int | None, stackable: bool) -> list[Lane]:
-        """Lanes for as many runs as were asked for; or as many as pay, one more making all of them faster."""
+        """Lanes for as many runs as were asked for; or as many as pay, more of them making all faster.
+
+        Of lanes with several runs one is tried after the other; of those with one run, as many again.
+        """
         first, most = runs[0], min(wanted or len(runs), len(runs))
         assert isinstance(first.stream, StreamSettings)
         longest = len(self.images.train) // first.stream.batch + first.stream.tasks + 1
         runs_per_lane = RUNS_PER_LANE if stackable else 1
         made: list[Lane] = []
-        best = 0.0
+        best, paid = 0.0, 0
         while most > 0:
             width = min(runs_per_lane, most)
             full = False
@@ -244,13 +247,13 @@ class Group:
                 runs_per_lane //= 2
                 continue
             most -= width
-            if wanted is None and most:
+            if wanted is None and most and (runs_per_lane > 1 or len(made) >= 2 * paid):
                 rate = measured_rate(made)
                 if rate < best * 1.03:
-                    return made[:-1]
-                best = rate
-                if len(made) == (_MOST_LANES if runs_per_lane > 1 else RUNS_PER_LANE * 2):
-                    break
+                    return made[:paid]
+                best, paid = rate, len(made)
+            if wanted is None and len(made) == (_MOST_LANES if runs_per_lane > 1 else RUNS_PER_LANE * 2):
+                break
         return made
 
     def _lane(self, run: Run, longest: int, width: int) -> Lane:
