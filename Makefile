@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 export OMP_NUM_THREADS ?= 1
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input --quiet install -c constraints.txt
 
-.PHONY: help demo test lint pytest docs slow vit weights integrations bench format clean
+.PHONY: help demo test lint pytest docs slow vit weights integrations kernels bench format clean
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -45,6 +45,10 @@ weights: $(VENV)/.dev $(VENV)/.efficientnet ## run the tests that need the weigh
 integrations: .venv-integrations/.made ## run the tests of other libraries' loops, in an environment of its own: 6 GB
 	.venv-integrations/bin/python -m pytest tests/integrations
 	.venv-integrations/bin/python -m pytest tests/test_project.py -k 'integrations or 07_ or 08_ or 09_ or 10_'
+
+kernels: .venv-integrations/.made ## run the quick tests of the GPU's kernels under Triton's interpreter, in the same environment
+	.venv-integrations/bin/python -m pytest tests/nets/test_fused_norm.py tests/fleet/engine/test_kernels.py \
+		tests/fleet/engine/test_fused_eval.py tests/fleet/engine/test_lane_steps.py -k 'not plain_loops'
 
 bench: $(VENV)/.dev ## measure speed, each measure beside its floor
 	@set -e; for name in memory fleet records loader; do echo "benchmarks/$$name.py"; $(BIN)/python benchmarks/$$name.py; done
