@@ -23,7 +23,7 @@ from reprise.track import Tracking
 from reprise.train import Training, make_record, steps
 
 RUNS = [config(seed=seed, retrieval=name) for seed in range(4) for name in ("iid", "rpr")]
-PLAIN = config(learner="refresh", hyper={"fisher_every": 100})
+PLAIN = config(learner="ocm", hyper={"rotations": 1})
 STEPS = 15
 
 
@@ -119,6 +119,13 @@ def test_runs_whose_networks_mix_examples_have_a_lane_each(monkeypatch):
     monkeypatch.setattr(driver, "make_network", lambda run, classes: Thin(classes, "cosine", run.seed, batchnorm=True))
     ends, _ = ended(lanes=4)
     assert [one.error for one in ends.values()] == [None] * len(RUNS)
+    assert [lane.width for lane in CountingLane.made] == [1] * 4
+
+
+def test_runs_of_a_learner_with_passes_of_its_own_have_a_lane_each():
+    runs = [config(learner="refresh", seed=seed) for seed in range(5)]
+    ends, _ = ended(runs, lanes=4)
+    assert [one.error for one in ends.values()] == [None] * len(runs)
     assert [lane.width for lane in CountingLane.made] == [1] * 4
 
 

@@ -59,13 +59,14 @@ def trained(runs: list[Run], **given: Any) -> dict[Run, Any]:
 
 def test_a_mixture_gives_every_run_its_end(tmp_path):
     other = config(learner="der++", head="linear", evaluate_every=7, validation=True)
-    plainly = config(learner="refresh", hyper={"fisher_every": 100})
+    refresh = config(learner="refresh", head="linear", hyper={"fisher_every": 20})
+    plainly = config(learner="ocm", hyper={"rotations": 1})
     diverged = config(lr=1e38, head="linear", seed=9)
     unknown = config(backbone="resnet19", seed=8, width=64)
     told = []
-    ends = trained([*GROUP, diverged, plainly, unknown, other], out=tmp_path, watch=told.append)
-    assert ends.keys() == {*GROUP, diverged, plainly, unknown, other}
-    for run in (*GROUP, plainly, other):
+    ends = trained([*GROUP, diverged, plainly, unknown, other, refresh], out=tmp_path, watch=told.append)
+    assert ends.keys() == {*GROUP, diverged, plainly, unknown, other, refresh}
+    for run in (*GROUP, plainly, other, refresh):
         outcome = ends[run]
         assert outcome.error is None, outcome.name
         record = outcome.record
@@ -137,14 +138,14 @@ def test_lanes_are_added_while_they_pay(monkeypatch):
     rates = iter([100.0, 150.0, 151.0])
     monkeypatch.setattr(driver, "measured_rate", lambda lanes: next(rates))
     runs = [config(seed=seed) for seed in range(8)]
-    assert len(driver.Group(images(), DEVICE)._lanes(runs, None, stackable=True)) == 2
+    assert len(driver.Group(images(), DEVICE)._lanes(runs, None, stacked=True)) == 2
     assert [lane.width for lane in made] == [2, 2, 2]
 
 
 @pytest.mark.usefixtures("planned_here")
 def test_without_room_for_one_lane_every_run_says_so_and_the_others_go_on(monkeypatch):
     counted(monkeypatch, 0)
-    plainly = config(learner="refresh", hyper={"fisher_every": 100})
+    plainly = config(learner="ocm", hyper={"rotations": 1})
     ends = trained([*GROUP[:2], plainly])
     for run in GROUP[:2]:
         assert isinstance(ends[run].error, torch.OutOfMemoryError)

@@ -116,7 +116,7 @@ def test_lanes_of_one_run_are_tried_in_ever_larger_numbers(rates, kept, monkeypa
     tried, left = [], iter(rates)
     monkeypatch.setattr(driver, "measured_rate", lambda lanes: tried.append(len(lanes)) or next(left))
     runs = [config(seed=seed) for seed in range(20)]
-    assert len(driver.Group(images(), CPU)._lanes(runs, None, stackable=False)) == kept
+    assert len(driver.Group(images(), CPU)._lanes(runs, None, stacked=False)) == kept
     assert tried == [1, 2, 4][: len(rates)]
     assert {lane.width for lane in CountingLane.made} == {1}
 

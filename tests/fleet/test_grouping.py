@@ -5,17 +5,18 @@ from __future__ import annotations
 from importlib.util import find_spec
 
 import pytest
-from train.tinyruns import config
+from train.tinyruns import Thin, config
 
+from reprise import nets
 from reprise.fleet import grouping
-from reprise.fleet.grouping import capturable, lane_kind, together
+from reprise.fleet.grouping import capturable, lane_kind, stacks, together
 from reprise.runs import Run
 from reprise.runs.run import flat_names
 
 # What can be captured.
 
 CAN = [
-    *({"learner": name} for name in ("er", "er-ace", "der", "der++", "der++-ace", "none", "joint")),
+    *({"learner": name} for name in ("er", "er-ace", "der", "der++", "der++-ace", "refresh", "none", "joint")),
     {"head": "linear"},
     {"replay": 0},
     {"learner": "der++", "replay": 0},
@@ -25,7 +26,6 @@ CAN = [
     {"retrieval": "fixed", "storage": "cbrs"},
 ]
 CANNOT = [
-    {"learner": "refresh"},  # its noise is seeded by the host
     {"learner": "ocm"},  # its views are drawn by the host
     {"learner": "er", "retrieval": "mir:12"},  # the network is asked what to draw
     {"passes": "joint"},  # BatchNorm would have to leave padding out within one batch
@@ -49,6 +49,12 @@ def test_a_step_that_needs_nothing_from_the_host_can_be_captured(settings):
 @pytest.mark.parametrize("settings", CANNOT, ids=str)
 def test_a_step_that_needs_the_host_cannot_be_captured(settings):
     assert not capturable(config(**settings))
+
+
+def test_networks_are_stacked_unless_the_learner_has_passes_of_its_own():
+    stackable, own = nets.build(classes=3, width=2), Thin(3, "cosine", 0, batchnorm=False)
+    assert [stacks(config(learner=name), stackable) for name in ("er", "der++", "refresh")] == [True, True, False]
+    assert not stacks(config(learner="er"), own)
 
 
 def test_without_triton_nothing_is_captured(monkeypatch):

@@ -92,27 +92,40 @@ def test_the_extra_pass_leaves_batchnorm_and_gradients_alone() -> None:
     assert (flat(values(net)) != flat(weights)).any()
 
 
-def noise_of(number: int, seed: int = 0, steps_before: int = 0) -> np.ndarray:
-    """What the noise adds to the weights at a step, over δσ."""
+def noise_of(number: int, seed: int = 0, *, made: int | None = None) -> np.ndarray:
+    """What the noise adds to the weights at a move, over δσ, with so many moves made before and the others told of."""
     moves = []
     for sigma in (0.0, 0.5):
         learner = Refresh(TinyNetwork(), setting(seed=seed), unlearn=0.1, noise=sigma)
-        for earlier in range(steps_before):
-            learner.before(make_step(INCOMING, number=earlier))
+        learner.moves.fill_(number - (made or 0))
+        for _ in range(made or 0):
+            learner.before(make_step(INCOMING))
         learner.net.load_state_dict(TinyNetwork().state_dict())
-        learner.before(make_step(INCOMING, number=number))
+        learner.before(make_step(INCOMING, number=99))
         moves.append(flat(values(learner.net)))
     return (moves[1] - moves[0]) / (0.1 * 0.5)
 
 
-def test_noise_is_standard_normal_and_depends_on_seed_and_step_alone() -> None:
+def test_noise_is_standard_normal_and_depends_on_seed_and_move_alone() -> None:
     one = noise_of(4)
     draws = np.concatenate([noise_of(number) for number in range(40)])  # 96 weights each
     assert abs(draws.mean()) < 4 / np.sqrt(draws.size)
     assert abs(draws.std() - 1) < 4 / np.sqrt(2 * draws.size)
-    np.testing.assert_allclose(noise_of(4, steps_before=3), one, atol=1e-5)
+    np.testing.assert_allclose(noise_of(4, made=3), one, atol=1e-5)
     assert np.abs(noise_of(5) - one).max() > 0.1
     assert np.abs(noise_of(4, seed=1) - one).max() > 0.1
+
+
+def test_restarted_it_is_as_one_newly_made() -> None:
+    learner, other = Refresh(TinyNetwork(), setting(), fisher_every=2), Refresh(TinyNetwork(), setting(seed=3))
+    step = make_step(INCOMING, DRAWS, (0, 2, 5))
+    learner.before(step)
+    learner.after(step, learner(step).logits.detach())
+    net = copy.deepcopy(learner.net.state_dict())
+    learner.restart(3)
+    for name, value in other.state_dict().items():
+        mine = learner.state_dict()[name]
+        assert torch.equal(mine, net[name.removeprefix("net.")] if name.startswith("net.") else value), name
 
 
 def test_fisher_is_a_moving_average_refreshed_by_example_count() -> None:

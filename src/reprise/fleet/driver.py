@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from reprise.fleet.grouping import stacks
 from reprise.fleet.lane_plan import LanePlan
 from reprise.fleet.plans import Plans
 from reprise.nets import Network
@@ -158,7 +159,7 @@ class Group:
             net = make_network(run, self.classes)
         except Exception:
             return False  # the plain loop will say of every run what is wrong
-        if net.stackable:
+        if stacks(run, net):
             height, width = self.images.train.images.shape[1:3]
             assert isinstance(run.stream, StreamSettings)
             images, channels = run.stream.batch + run.memory.replay * run.draws, len(net.get_parameter("conv1.weight"))
@@ -183,7 +184,7 @@ class Group:
             self.data = self.data or self.images.fingerprints(runs[0])  # that of all: they use the same splits
             try:
                 net = make_network(runs[0], self.classes)
-                made = self._lanes(runs, lanes, net.stackable)
+                made = self._lanes(runs, lanes, stacks(runs[0], net))
             except Exception as error:
                 if _out_of_memory(error):
                     raise
@@ -220,7 +221,7 @@ class Group:
             else:
                 time.sleep(2e-4)  # the device is busy, and needs nothing from here
 
-    def _lanes(self, runs: Sequence[Run], wanted: int | None, stackable: bool) -> list[Lane]:
+    def _lanes(self, runs: Sequence[Run], wanted: int | None, stacked: bool) -> list[Lane]:
         """Lanes for as many runs as were asked for; or as many as pay, more of them making all faster.
 
         Of lanes with several runs one is tried after the other; of those with one run, as many again.
@@ -228,7 +229,7 @@ class Group:
         first, most = runs[0], min(wanted or len(runs), len(runs))
         assert isinstance(first.stream, StreamSettings)
         longest = len(self.images.train) // first.stream.batch + first.stream.tasks + 1
-        runs_per_lane = RUNS_PER_LANE if stackable else 1
+        runs_per_lane = RUNS_PER_LANE if stacked else 1
         made: list[Lane] = []
         best, paid = 0.0, 0
         while most > 0:

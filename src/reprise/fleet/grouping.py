@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 
 from reprise.learners import Learner, find_learner
+from reprise.nets import Network
 from reprise.runs.run import Run
 
 _FREE = {"seed", "imbalance", "imbalance_seed", "storage", "retrieval", "buffer", "order", "disjoint", "blur"}
@@ -27,6 +28,11 @@ def capturable(run: Run) -> bool:
         and 1 + (learner.draws if run.memory.replay else 0) <= 3
         and find_spec("triton") is not None
     )
+
+
+def stacks(run: Run, net: Network) -> bool:
+    """Whether the networks of several such runs are computed together; else a run has a lane to itself."""
+    return net.stackable and (run.learner is None or not find_learner(run.learner.name).own_passes)
 
 
 def lane_kind(run: Run) -> tuple[object, ...]:

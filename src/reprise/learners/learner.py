@@ -91,8 +91,13 @@ class Learner(nn.Module, ABC):
     capturable: ClassVar[bool] = False
     """Whether its step is the same kernels every time, and nothing in it is decided by the host.
 
-    A captured learner's `before` is not called, its `after` may come before the update, it is not told the step's
-    number, and its buffers begin at 0.
+    A captured learner's `before` is not called unless it has passes of its own, its `after` may come before the update,
+    and it is not told the step's number. It makes one run after the other, with `restart` before each.
+    """
+    own_passes: ClassVar[bool] = False
+    """Whether it asks the network for more than the logits of each batch of the step, such as a pass in `before`.
+
+    On a GPU its runs go one to a lane, whatever the network.
     """
     shuffled: ClassVar[bool] = False
     """Whether it sees the stream's examples in one shuffled order, as no online learner does."""
@@ -105,6 +110,12 @@ class Learner(nn.Module, ABC):
         super().__init__()
         self.net = net
         self.setting = setting
+
+    def restart(self, seed: int) -> None:
+        """Forget what it remembers of a run, and be ready for one of this seed: its buffers are 0 again."""
+        for name, buffer in self.named_buffers():
+            if not name.startswith("net."):
+                buffer.zero_()
 
     @abstractmethod
     def forward(self, step: Step) -> Output:

@@ -12,6 +12,7 @@ from reprise.core.rng import Random
 from reprise.learners.derpp import DERpp
 from reprise.learners.learner import Descent, LearnerContext, Step
 from reprise.learners.losses import cross_entropy
+from reprise.learners.noise import standard_normal, word
 from reprise.nets import Network
 
 _TINY = 1e-20  # keeps a tensor without gradient where it is, but for the noise
@@ -28,11 +29,13 @@ class Refresh(DERpp):
     """
 
     parallel = False  # D is taken here, of the batch that this process sees
-    capturable = False  # each step's noise is seeded by the host
+    own_passes = True  # of which D is the gradient
     descent = Descent(weight_decay=1e-4)
     fisher: Tensor  # F of all parameters, end to end
     gathered: Tensor  # Σ|A|²D² since the last refresh
     since: Tensor  # Σ|A|
+    key: Tensor  # of the run's noise
+    moves: Tensor  # made so far
 
     def __init__(
         self,
@@ -58,12 +61,18 @@ class Refresh(DERpp):
         weights = sum(parameter.numel() for parameter in net.parameters())
         self.register_buffer("fisher", torch.zeros(weights))
         self.register_buffer("gathered", torch.zeros(weights))
-        self.register_buffer("since", torch.zeros((), dtype=torch.int64))
+        for name in ("since", "key", "moves"):
+            self.register_buffer(name, torch.zeros((), dtype=torch.int64))
+        self.restart(setting.seed)
+
+    def restart(self, seed: int) -> None:
+        super().restart(seed)
+        self.key.fill_(Random(seed, "refresh noise").word() - (1 << 63))
 
     def before(self, step: Step) -> None:
         gradient = self._gradient(step)
         with torch.no_grad():
-            self._move(step, gradient)
+            self._move(gradient)
             self._watch(step, gradient)
         torch.clear_autocast_cache()  # or the step would go on with the weights that this pass has cast
 
@@ -75,11 +84,9 @@ class Refresh(DERpp):
         gradients = torch.autograd.grad(loss, list(self.net.parameters()), materialize_grads=True)
         return torch.cat([gradient.flatten() for gradient in gradients])
 
-    def _move(self, step: Step, gradient: Tensor) -> None:
-        # Seeded by the step's number: a resumed run makes the same noise, and has no generator's state to restore.
-        generator = torch.Generator(gradient.device)
-        generator.manual_seed(Random(self.setting.seed, f"refresh noise {step.number}").word())
-        xi = torch.randn(gradient.shape, generator=generator, device=gradient.device, dtype=gradient.dtype)
+    def _move(self, gradient: Tensor) -> None:
+        xi = standard_normal(word(self.key, self.moves), len(gradient))
+        self.moves.add_(1)
         rate = self.unlearn / (1 + self.damping * self.fisher)
         parameters = list(self.net.parameters())
         sizes = [parameter.numel() for parameter in parameters]

@@ -146,6 +146,41 @@ def test_batches_that_are_not_full_are_no_matter_of_batchnorm(settings, monkeypa
         lane.synchronize()
         assert torch.equal(lane.rows, before)
         check(lane, 0, run, images)
-    ids = torch.arange(len(images.test), device=DEVICE)
-    for which, found in enumerate((lane.mean_nets[0], lane.nets[0])):
-        assert lane.correct[0, 0, which].tolist() == correct_per_class(found, test, ids, CLASSES).tolist()
+    same_tests(lane, test)
+
+
+def same_tests(lane: Lane, test: Pixels) -> None:
+    """The counts of the first slot are those of its networks."""
+    ids = torch.arange(len(test.labels), device=DEVICE)
+    for which, net in enumerate((lane.mean_nets[0], lane.nets[0])):
+        assert lane.correct[0, 0, which].tolist() == correct_per_class(net, test, ids, CLASSES).tolist()
+
+
+def test_a_learner_with_passes_of_its_own_has_them_on_a_lane():
+    """Refresh: its moves, its noise and what it remembers are the plain loop's, whichever run the lane had before."""
+    images = some_images()
+    given = {"dataset": "some", "tasks": 2, "batch": 5, "replay": 3, "buffer": 9, "width": 2, "lr": 2e-5, "ema": 32}
+    hyper = {"unlearn": 1e-3, "noise": 0.1, "damping": 1.0, "fisher_every": 8}
+    run = Run.of(learner="refresh", head="linear", hyper=hyper, **given)
+    train, test = Pixels(images.train, DEVICE), Pixels(images.test, DEVICE)
+    with pytest.raises(ValueError, match="a lane each, got 2"):
+        Lane(run, train, test, CLASSES, 20, 2, width=2)
+    lane = Lane(run, train, test, CLASSES, 20, 2)
+    for seed in (1, 0):
+        one = run.replace(seed=seed)
+        planned = make_lane_plan(one, Labels.of(images, one))
+        net = nets.build(classes=CLASSES, head="linear", width=2, seed=seed)
+        lane.begin(0, planned, initial_row(net))
+        lane.advance(DONE)
+        lane.evaluate(0, 0, np.arange(len(images.test)))
+        lane.synchronize()
+        check(lane, 0, one, images)
+        plain, _ = plainly(one, images)
+        mine, theirs = lane.learners[0], plain.learner
+        for name in ("key", "moves", "since"):
+            assert torch.equal(mine.get_buffer(name), theirs.get_buffer(name)), name
+        assert mine.moves == DONE
+        for name in ("fisher", "gathered"):
+            apart = mine.get_buffer(name) - theirs.get_buffer(name)
+            assert apart.norm() < 1e-2 * theirs.get_buffer(name).norm(), name
+    same_tests(lane, test)

@@ -220,6 +220,31 @@ def test_a_step_of_a_network_of_ones_own_is_the_plain_loops(settings, network, w
     assert all(kinks.calls == 0 for kinks in compare_steps(config(**settings), width))
 
 
+def test_refresh_makes_its_moves_on_a_lane():
+    """The passes of its own and the noise, in a graph and outside it, against the plain loop's: losses and weights."""
+    hyper = {"unlearn": 1e-3, "noise": 0.1, "damping": 1.0, "fisher_every": 20}
+    run = config(learner="refresh", head="linear", hyper=hyper, lr=1e-4)
+    lane, plain = make_lane(run, 1), Training(run, images(), DEVICE)
+    before = torch.cat([value.detach().flatten() for value in plain.net.parameters()])
+    going = steps(plain)
+    for _ in range(REGULAR + 2):
+        next(going)
+    lane.advance(REGULAR + 2)
+    torch.cuda.synchronize()
+    mine, theirs = lane.learners[0], plain.learner
+    assert mine.moves == theirs.moves == REGULAR + 2
+    assert mine.key == theirs.key
+    torch.testing.assert_close(lane.losses[0, : plain.step], plain.losses[: plain.step], rtol=1e-3, atol=0)
+    for one, other in ((mine.fisher, theirs.fisher), (mine.gathered, theirs.gathered)):
+        assert other.norm() > 0
+        assert (one - other).norm() < 0.1 * other.norm()
+    ways = [
+        torch.cat([value.detach().flatten() for value in net.parameters()]) - before
+        for net in (lane.nets[0], plain.net)
+    ]
+    assert (ways[0] - ways[1]).norm() < 0.05 * ways[1].norm()
+
+
 # Whole runs.
 
 
@@ -255,9 +280,12 @@ def test_a_run_does_not_depend_on_its_neighbours_or_its_lane(precision):
     assert not same(alone, play(lanes[0], run))  # or a comparison would be worth nothing
 
 
-def test_a_run_whose_network_mixes_examples_does_not_depend_on_its_lane(built_of):
-    built_of(partial(Thin, batchnorm=True))
-    run = config(learner="der++", head="linear", precision="bf16", seed=1)
+@pytest.mark.parametrize("learner", ["der++", "refresh"])
+def test_a_run_that_has_a_lane_to_itself_does_not_depend_on_it(learner, built_of):
+    """Of a network that mixes examples, and of a learner with passes of its own."""
+    if learner == "der++":
+        built_of(partial(Thin, batchnorm=True))
+    run = config(learner=learner, head="linear", precision="bf16", seed=1)
     lanes = [make_lane(run, 1) for _ in range(3)]
     alone = play(lanes[0], run)
     assert torch.isfinite(alone["losses"]).all()

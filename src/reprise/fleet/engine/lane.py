@@ -25,6 +25,7 @@ from reprise.fleet.engine.bodies import Body, Separate, Stacked
 from reprise.fleet.engine.flat_state import Layout, aligned
 from reprise.fleet.engine.fused_eval import read_out
 from reprise.fleet.engine.launch import launch, rehearsal
+from reprise.fleet.grouping import stacks
 from reprise.fleet.lane_plan import LanePlan
 from reprise.learners import Batch, LearnerContext, Step, make_learner
 from reprise.runs.augmentation import PAD
@@ -107,7 +108,8 @@ class Lane:
         device, learner = self.device, self.run.learner
         assert learner is not None
         first = self._network()
-        self.padded = first.stackable or not first.mixes_examples
+        stacked = stacks(self.run, first)
+        self.padded = stacked or not first.mixes_examples
         if not self.padded and self.width > 1:
             raise ValueError(f"runs whose networks mix examples have a lane each, got {self.width} for one")
         self.counts_ahead: Iterator[Counts] | None = None  # of the steps to come, where batches are not padded
@@ -121,7 +123,7 @@ class Lane:
                 layout.attach(net, row)
         self.copies: Tensor | None = None
         self.body: Body
-        if first.stackable:
+        if stacked:
             if self.precision == "bf16":
                 self.copies = torch.empty_like(self.rows[:, : layout.copied], dtype=torch.bfloat16)
             height, width = self.pixels.images.shape[1:3]
@@ -213,6 +215,8 @@ class Lane:
         """A run's own loss, and what it asks of the network."""
         learner = self.learners[run]
         with forward_precision(self.precision, self.device):
+            if learner.own_passes:
+                learner.before(step)
             loss, logits = learner(step)
         self.body.take(run, torch.autograd.grad(loss, self.body.wanted(run)))
         with torch.no_grad():
@@ -259,9 +263,7 @@ class Lane:
             self.counter[slot] = 0
             self.seen[slot] = False
             self.losses[slot] = torch.nan
-            for name, buffer in self.learners[slot].named_buffers():
-                if not name.startswith("net."):
-                    buffer.zero_()  # padding has weight 0, but no weight takes a NaN away
+            self.learners[slot].restart(planned.plan.run.seed)
             weights = weights if weights.is_cuda else _sent(weights.numpy(), self.device)
             for rows in (self.rows, self.mean_rows):
                 rows[slot].copy_(weights)
