@@ -10,6 +10,7 @@ import pytest
 
 from reprise.cli import main
 from reprise.cli.study_request import plans_of
+from reprise.lab.time_limit import TimeLimit
 from reprise.studies import STUDIES
 
 SMALL = ["--small", "--seeds", "1", "--error-seeds", "2", "--jobs", "1"]
@@ -259,6 +260,11 @@ def test_run_again_reuses_records_and_names_a_damaged_one(tmp_path: Path, capsys
         ),
         (["run", "gaps", "--out", "x", "--executor", "ray", "--device", "cuda"], "--device goes with --executor here"),
         (["run", "gaps", "--out", "x", "--executor", "slurm", "--slurm", "gpu"], "--slurm takes name=value"),
+        (["run", "gaps", "--out", "x", "--time-limit", "1h30"], "--time-limit takes a time as 540, 90s, 15m or 1h30m"),
+        (
+            ["run", "gaps", "--out", "x", "--executor", "slurm", "--time-limit", "9m"],
+            "--time-limit goes with --executor here or ray, got --executor slurm",
+        ),
         (["run", "gaps,dyngap", "--out", "x"], "unknown study 'dyngap': did you mean 'dyngaps'?"),
         (["run", "gaps,all", "--out", "x"], "`all` stands alone, got 'gaps,all'"),
         (["run", "gaps,", "--out", "x"], "several studies are named with single commas between them, got 'gaps,'"),
@@ -296,6 +302,46 @@ def test_a_failed_run_is_status_1(
         "nothing by nothing" in shown.err
     )
     assert "Traceback" not in shown.err
+
+
+@pytest.fixture
+def allowed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many runs may still be begun within any time limit."""
+    left = [0]
+
+    def allows(*_: object) -> bool:
+        left[0] -= 1
+        return left[0] >= 0
+
+    monkeypatch.setattr(TimeLimit, "allows", allows)
+    return left
+
+
+def test_a_study_that_its_time_did_not_suffice_for_goes_on(
+    allowed: list[int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = ["study", "run", "gaps", "--out", str(tmp_path), *SMALL]
+    allowed[0] = 2
+    assert main([*line, "--time-limit", "1h30m"]) == 1
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        "reprise: 4 of 6 runs of study 'gaps' are still to be made. The others are kept; `reprise study report gaps "
+        "--partial` reports them; the same command goes on with the rest"
+    )
+    assert len([*(tmp_path / "records").iterdir()]) == 2
+    allowed[0] = 4
+    assert main([*line, "--time-limit", "90"]) == 0
+    assert main(line) == 0
+
+
+def test_several_studies_say_which_are_still_to_be_made(
+    allowed: list[int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    allowed[0] = 7
+    assert main(["study", "run", "gaps,dyngaps", "--out", str(tmp_path), *SMALL, "--time-limit", "2m"]) == 1
+    out, err = capsys.readouterr()
+    assert out.splitlines()[0].startswith("gaps-small: 6 runs were measured")
+    assert out.splitlines()[1].startswith("dyngaps-small: 5 of 6 runs of study 'dyngaps' are still to be made.")
+    assert err.splitlines()[-1] == ("reprise: 5 of 12 runs are still to be made: the same command goes on with them")
 
 
 @pytest.mark.parametrize("command", ["list", "show", "plan", "run", "status", "report", "index"])

@@ -13,6 +13,7 @@ from cli.pictures import command
 from lab.tinystudies import result
 
 from reprise.cli import main
+from reprise.lab.time_limit import TimeLimit
 from reprise.runs import Store
 from reprise.runs.images import Images
 from reprise.runs.run import Run
@@ -74,6 +75,21 @@ def test_a_run_that_fails_is_named_and_the_others_are_kept(
     assert said.startswith(f"{name} failed: the loss of step ")
     assert "2 of 2 runs, 1 failed" in err
     assert out.splitlines()[-1] == f"Record: {Store(tmp_path).record_file(record['identity'])}"
+
+
+def test_runs_that_would_not_end_in_time_are_left(
+    pictures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(TimeLimit, "allows", lambda _, run: run.seed == 0)
+    line = command(pictures, "--retrieval", "iid,rpr", "--seeds", "0-1", "--jobs", "1", "--time-limit", "15m")
+    assert main([*line, "--out", str(tmp_path)]) == 1
+    assert "2 of 4 runs are still to be made; the same command goes on with them" in capsys.readouterr().err
+    assert sorted(record["name"] for record in Store(tmp_path).records(pytest.fail)) == [NAMES[0], NAMES[2]]
+
+
+def test_a_time_limit_is_for_several_runs(pictures: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(command(pictures, "--time-limit", "15m")) == 2
+    assert "--time-limit is for several runs: one that is begun is ended" in capsys.readouterr().err
 
 
 def test_without_a_store_nothing_is_kept_and_said_so(

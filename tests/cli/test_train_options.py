@@ -19,7 +19,7 @@ pytest.importorskip("torch", reason="training needs torch")
 from reprise.cli import main
 from reprise.cli.audit import Audit
 from reprise.cli.config import Config
-from reprise.cli.options import flag_name, read_hyper, read_seeds
+from reprise.cli.options import flag_name, read_hyper, read_seeds, read_time
 from reprise.cli.train import Train
 from reprise.runs import Run, from_file, to_json, to_toml
 from reprise.runs.config import expand
@@ -28,7 +28,7 @@ from reprise.runs.settings import options, setting_of
 
 SETTINGS = {option: (section, one) for section in SECTIONS for option, one in options(SECTIONS[section])}
 HIDDEN = {"draws"}  # the learner decides
-OWN = {"data", "out", "device", "jobs", "lanes", "checkpoint_every", "track", "track_every", "json"}
+OWN = {"data", "out", "device", "jobs", "time_limit", "lanes", "checkpoint_every", "track", "track_every", "json"}
 COMMON = {"mask", "seed", "seeds", "config"}
 GIVEN: dict[str, Any] = {
     "dataset": "cifar100", "imbalance": 10.0, "imbalance_seed": 5, "learner": "er-ace", "head": "linear",
@@ -215,6 +215,25 @@ def test_seeds(text: str, seeds: list[int]) -> None:
 def test_wrong_seeds(text: str) -> None:
     with pytest.raises(ValueError, match=r"^--seeds"):
         read_seeds(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("540", 540), ("0.5", 0.5), ("90s", 90), ("15m", 900), ("1.5h", 5400), ("1h30m", 5400), (" 1h0m5s ", 3605)],
+)
+def test_times(text: str, seconds: float) -> None:
+    assert read_time(text, "--time-limit") == seconds
+
+
+@pytest.mark.parametrize("text", ["", " ", "soon", "1h30", "5m1h", "-3", "1e3", ".", "1.m", "5 m", "nan", "inf"])
+def test_wrong_times(text: str) -> None:
+    with pytest.raises(ValueError, match="--time-limit takes a time as 540, 90s, 15m or 1h30m, got"):
+        read_time(text, "--time-limit")
+
+
+def test_no_time_is_too_little() -> None:
+    with pytest.raises(ValueError, match="--time-limit must be above 0 and finite, got '0m'"):
+        read_time("0m", "--time-limit")
 
 
 def test_flat_names_are_those_of_run_of() -> None:

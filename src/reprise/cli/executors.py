@@ -37,6 +37,9 @@ class ExecutorOptions:
     """With ray and slurm: GPUs of a task or job, each driven by a fleet of its own; 0 trains on CPUs."""
     shared: Annotated[bool, FlagCreatePairsOff, arg(help_behavior_hint="")] = False
     """With ray: the store lies on storage that all nodes see under the same path. With slurm it always must."""
+    time_limit: Annotated[str | None, arg(metavar="TIME", constructor=str, help_behavior_hint="")] = None
+    """As 540, 90s, 15m or 1h30m: begin no run that would not end within this time, as far as those before it tell. The
+    same command goes on later. Jobs of Slurm have a limit of their own, timeout_min."""
     slurm: Annotated[str | None, arg(metavar="NAME=VALUE,...", constructor=str, help_behavior_hint="")] = None
     """With slurm: what submitit is told, as slurm_partition=gpu,timeout_min=240,cpus_per_task=8; cluster=local tries it
     on this machine."""
@@ -54,6 +57,7 @@ def make_executor(
         ("--address", asked.address is not None, ("ray",)),
         ("--gpus", asked.gpus != 0, ("ray", "slurm")),
         ("--shared", asked.shared, ("ray",)),
+        ("--time-limit", asked.time_limit is not None, ("here", "ray")),
         ("--slurm", asked.slurm is not None, ("slurm",)),
     ):
         if given and asked.executor not in meant:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import field, make_dataclass
 from itertools import product
@@ -107,6 +108,23 @@ def read_seeds(text: str) -> list[int]:
             raise ValueError(f"--seeds: a range goes up, got {part.strip()!r}")
         found += range(int(first), int(last if dash else first) + 1)
     return list(dict.fromkeys(found))
+
+
+def read_time(text: str, option: str) -> float:
+    """Seconds from text: a number of them, or hours, minutes and seconds.
+
+    >>> read_time("540", "--time-limit"), read_time("1.5m", "--time-limit"), read_time("1h30m", "--time-limit")
+    (540.0, 90.0, 5400.0)
+    """
+    number = r"\d+(?:\.\d+)?"
+    given = f"{text.strip()}s" if re.fullmatch(number, text.strip()) else text.strip()
+    found = re.fullmatch(rf"(?:({number})h)?(?:({number})m)?(?:({number})s)?", given)
+    if found is None or not given:
+        raise ValueError(f"{option} takes a time as 540, 90s, 15m or 1h30m, got {text!r}")
+    seconds = sum(float(part or 0) * size for part, size in zip(found.groups(), (3600, 60, 1), strict=True))
+    if not 0 < seconds < math.inf:
+        raise ValueError(f"{option} must be above 0 and finite, got {text!r}")
+    return seconds
 
 
 def choices(settings: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -12,6 +12,7 @@ from tyro.conf import OmitArgPrefixes, arg
 
 from reprise.cli.errors import RunFailed, request
 from reprise.cli.executors import ExecutorOptions, make_executor
+from reprise.cli.options import read_time
 from reprise.cli.output import check_output, write_output
 from reprise.cli.progress import progress_bar
 from reprise.cli.study_request import Data, Flag, Folder, Name, Number, One, Only, Target, device_of, plans_of, runs_of
@@ -137,16 +138,24 @@ class StudyRun:
             executor = make_executor(self.by, runs, images, store, device)
             track = Tracking(tuple(part.strip() for part in (self.track or "").split(",") if part), folder=store.tracks)
             track.make()
+            time_limit = None if self.by.time_limit is None else read_time(self.by.time_limit, "--time-limit")
         title = plans[0].name if len(plans) == 1 else f"{len(plans)} studies"
         with progress_bar(len(runs), title) as progress:
             executed = execute_plans(
-                plans, store, executor, images=images, track=track, watch=lambda now: progress(now.done), warn=_warn
+                *(plans, store, executor),
+                images=images,
+                time_limit=time_limit,
+                track=track,
+                watch=lambda now: progress(now.done),
+                warn=_warn,
             )
         console = Console(stderr=self.json == "-")
         try:
             found = _outcomes(plans, executed, console)
         except StudyFailed as error:
-            raise StudyFailed(f"{error}; `reprise study report {self.name} --partial` reports them") from error
+            go_on = "; the same command goes on with the rest" if executed.left else ""
+            partly = f"`reprise study report {self.name} --partial` reports them{go_on}"
+            raise StudyFailed(f"{error}; {partly}") from error
         console.print(Text(f"Records: {store.folder / 'records'}", style="dim"), soft_wrap=True)
         pages, small = "A page of it" if len(plans) == 1 else "Pages of them", " --small" if self.small else ""
         console.print(
@@ -155,6 +164,8 @@ class StudyRun:
         _write_json(self.json, found)
         if executed.failed:
             raise RunFailed(_failed(executed))
+        if left := len(executed.left):
+            raise RunFailed(f"{left} of {len(runs)} runs are still to be made: the same command goes on with them")
         return 0
 
 

@@ -15,7 +15,7 @@ from tyro.conf import arg
 
 from reprise.cli.devices import joined
 from reprise.cli.errors import RunFailed, WrongRequest, request
-from reprise.cli.options import choices, combinations, given_settings, read_seeds, run_options
+from reprise.cli.options import choices, combinations, given_settings, read_seeds, read_time, run_options
 from reprise.cli.output import check_output, write_output
 from reprise.core.arguments import as_int
 from reprise.core.extras import not_installed
@@ -129,6 +129,9 @@ class Train(TrainOptions):
         None
     )
     """Runs at once on a GPU."""
+    time_limit: Annotated[str | None, arg(metavar="TIME", constructor=str, help_behavior_hint="")] = None
+    """As 540, 90s, 15m or 1h30m: of several runs, begin none that would not end within this time, as far as those
+    before it tell."""
     checkpoint_every: Annotated[int, arg(metavar="STEPS")] = 0
     """Keep a checkpoint also every so many steps, not at task boundaries alone; 0 for never."""
     track: Annotated[
@@ -167,7 +170,8 @@ class Train(TrainOptions):
                 return [] if found is None else [found]
             if len(runs) == 1:
                 return [training.one(runs[0], images, device, **chosen)]
-            return training.many(runs, images, device, jobs=self.jobs, lanes=self.lanes, **chosen)
+            limit = None if self.time_limit is None else read_time(self.time_limit, "--time-limit")
+            return training.many(runs, images, device, jobs=self.jobs, lanes=self.lanes, time_limit=limit, **chosen)
         except KeyboardInterrupt:
             if first and store is not None:
                 print("the same command goes on from the last checkpoint, if there is one", file=sys.stderr)
@@ -180,6 +184,10 @@ class Train(TrainOptions):
         with request():
             as_int(self.checkpoint_every, "--checkpoint-every", 0)
             self._tracking().make()
+            if self.time_limit is not None:
+                read_time(self.time_limit, "--time-limit")
+                if len(runs) == 1:
+                    raise ValueError("--time-limit is for several runs: one that is begun is ended")
             for option, value in (("--jobs", self.jobs), ("--lanes", self.lanes)):
                 if value is not None:
                     as_int(value, option, 1)

@@ -57,11 +57,12 @@ def many(
     track: Tracking,
     jobs: int | None,
     lanes: int | None,
+    time_limit: float | None,
 ) -> list[Record]:
     """Make many runs, show how far they are, and give the records of those that did not fail, in the order asked."""
     from reprise.cli.train import failure
 
-    found: dict[Run, Record] = {}
+    found: dict[Run, Record | None] = {}
     executor = choose(runs, data=images.data, device=device, jobs=jobs, lanes=lanes)
     with fleet_screen(f"{len(runs)} runs on {device}") as shown:
         for outcome in campaign(
@@ -70,15 +71,18 @@ def many(
             store,
             images=images,
             checkpoint_every=checkpoint_every,
+            time_limit=time_limit,
             track=track,
             watch=shown,
             warn=shown.say,
         ):
+            found[outcome.run] = outcome.record
             if outcome.record is None:
                 shown.say(f"{outcome.name} failed: {failure(outcome, device)}")
-            else:
-                found[outcome.run] = outcome.record
-    return [found[run] for run in runs if run in found]
+        if left := len(runs) - len(found):
+            go_on = "" if store is None else "; the same command goes on with them"
+            shown.say(f"{left} of {len(runs)} runs are still to be made{go_on}")
+    return [record for run in runs if (record := found.get(run)) is not None]
 
 
 def shared(

@@ -14,6 +14,7 @@ from reprise.core.files import Record
 from reprise.core.workers import check_main_guard
 from reprise.execute import Executor, Job, RunOutcome, choose
 from reprise.execute.one import ImageSource
+from reprise.lab.time_limit import TimeLimit
 from reprise.runs.images import Images, Root, fingerprints, source
 from reprise.runs.run import Run
 from reprise.runs.store import Claim, Store
@@ -46,6 +47,7 @@ def campaign(
     keep_files: bool = False,
     checkpoint_every: int = 0,
     retries: int = 0,
+    time_limit: float | None = None,
     track: Tracking | None = None,
     watch: Watch | None = None,
     warn: Callable[[str], None] | None = None,
@@ -59,6 +61,10 @@ def campaign(
     ended, `retries` times at most; then it is given with its error, which the store keeps, too. Two runs are the same
     if their descriptions and their images are; `images` tells the latter, unless `identities` of the runs are given.
     `track` says who is told of runs that are made.
+
+    With a `time_limit`, in seconds, no run is begun that would not end by then if it took as long as others of its kind
+    did just before; until one of its kind has ended, that is not known. What is begun is ended. Runs that were not
+    begun are not given.
     """
     check_main_guard()
     track = track or Tracking()
@@ -66,7 +72,8 @@ def campaign(
     runs = list(dict.fromkeys(runs))
     tally = _Tally(len(runs), watch)
     job = Job(None, checkpoint_every, track=track)
-    work = _Work(executor, store, job, keep_files, warn, tally, retries)
+    limit = None if time_limit is None else TimeLimit(time_limit)
+    work = _Work(executor, store, job, keep_files, warn, tally, retries, limit)
     if store is not None:
         identities = identify(runs, images or ImageSource()) if identities is None else identities
     try:
@@ -127,9 +134,10 @@ class _Work:
         warn: Callable[[str], None] | None,
         tally: _Tally,
         retries: int,
+        limit: TimeLimit | None,
     ) -> None:
         self.executor, self.store, self.job = executor, store, job
-        self.keep_files, self.warn, self.tally, self.retries = keep_files, warn, tally, retries
+        self.keep_files, self.warn, self.tally, self.retries, self.limit = keep_files, warn, tally, retries, limit
         self.identities: dict[Run, str] = {}
         self.claims: dict[Run, Claim] = {}
         self.tries: Counter[Run] = Counter()
@@ -144,6 +152,8 @@ class _Work:
             self.elsewhere, self.again = [], []
             with closing(self.executor.execute(missing, self._start, self.tally.steps)) as ended:
                 for outcome in ended:
+                    if self.limit is not None:
+                        self.limit.ended(outcome.run)
                     kept = self._kept(outcome)
                     if not self._tried_again(kept):
                         yield kept
@@ -183,7 +193,15 @@ class _Work:
         return True
 
     def _start(self, run: Run) -> Job | None:
-        """Take a run, unless somebody else makes it, or has made it since."""
+        """Take a run, unless somebody else makes it, or has made it since, or it would not end in time."""
+        if self.limit is not None and not self.limit.allows(run):
+            return None
+        job = self._job(run)
+        if self.limit is not None and job is not None:
+            self.limit.begun(run)
+        return job
+
+    def _job(self, run: Run) -> Job | None:
         if self.store is None:
             return self.job
         store, identity = self.store, self.identities[run]
@@ -224,7 +242,7 @@ class _Work:
             return []
         waiting = self.elsewhere
         left: list[Run] = []
-        while waiting and not left:
+        while waiting and not left and not (self.limit is not None and self.limit.over):
             time.sleep(_LOOK_EVERY)
             for run in [*waiting]:
                 record: Record | None = self.store.get(self.identities[run])
@@ -235,7 +253,7 @@ class _Work:
                 elif record is not None:
                     waiting.remove(run)
                     yield RunOutcome(run, record, known=True)
-        return waiting
+        return [] if not left else waiting
 
     def end(self) -> None:
         """Let go of what is held, and leave the store in order."""
@@ -263,6 +281,7 @@ def run_all(
     device: str = "cpu",
     jobs: int | None = None,
     lanes: int | None = None,
+    time_limit: float | None = None,
     watch: Watch | None = None,
     warn: Callable[[str], None] | None = None,
 ) -> Generator[RunOutcome, None, None]:
@@ -271,9 +290,10 @@ def run_all(
         campaign(runs, choose(runs, data=data, device=device), Store(out))
 
     `images` are those of all runs, or each run's are read from the folder `data`. With `out`, records are kept in the
-    store there. On a CPU runs go to processes, on a GPU to lanes; both read the script that calls this, so the call
-    belongs under `if __name__ == "__main__":`.
+    store there. `time_limit` is that of `campaign`. On a CPU runs go to processes, on a GPU to lanes; both read the
+    script that calls this, so the call belongs under `if __name__ == "__main__":`.
     """
     executor = choose(runs, images=images, data=data, device=device, jobs=jobs, lanes=lanes)
     store = None if out is None else Store(out)
-    yield from campaign(runs, executor, store, images=ImageSource(images, data), watch=watch, warn=warn)
+    chosen = {"time_limit": time_limit, "watch": watch, "warn": warn}
+    yield from campaign(runs, executor, store, images=ImageSource(images, data), **chosen)  # type: ignore[arg-type]

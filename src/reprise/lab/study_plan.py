@@ -30,7 +30,7 @@ CURVE_SEEDS = 10
 
 
 class StudyFailed(RuntimeError):
-    """A run of a study could not be made."""
+    """A run of a study could not be made, or not within the time limit."""
 
 
 @dataclass(frozen=True)
@@ -100,14 +100,16 @@ class StudyPlan:
         executor: Executor,
         *,
         images: ImageSource | None = None,
+        time_limit: float | None = None,
         watch: Watch | None = None,
         warn: Callable[[str], None] | None = None,
     ) -> StudyRuns:
         """Make every run that has no record yet, and return all records.
 
-        A run that fails is made once more; if it fails again the others are still made, and then it is an error.
+        A run that fails is made once more; if it fails again the others are still made, and then it is an error. So are
+        runs that were not begun for the `time_limit`, which is that of `reprise.lab.campaign`.
         """
-        found = execute_plans([self], store, executor, images=images, watch=watch, warn=warn)
+        found = execute_plans([self], store, executor, images=images, time_limit=time_limit, watch=watch, warn=warn)
         return found.runs(self)
 
     def campaign_file(self, identities: Mapping[Run, str]) -> CampaignFile:
@@ -239,24 +241,30 @@ def campaign_path(store: Store, name: str) -> Path:
 
 
 class Executed:
-    """Studies whose runs have ended."""
+    """Studies whose runs have ended, but for those that the time limit left out."""
 
-    def __init__(self, outcomes: Mapping[Run, RunOutcome]) -> None:
+    def __init__(self, runs: Sequence[Run], outcomes: Mapping[Run, RunOutcome]) -> None:
         self.outcomes = outcomes
+        self.left = [run for run in runs if run not in outcomes]
+        """Runs that were not begun."""
 
     @property
     def failed(self) -> list[RunOutcome]:
         return [outcome for outcome in self.outcomes.values() if outcome.error is not None]
 
     def runs(self, plan: StudyPlan) -> StudyRuns:
-        """The records of a study; an error if some of its runs failed."""
-        mine = [self.outcomes[run] for run in dict.fromkeys(plan.runs)]
+        """The records of a study; an error if some of its runs failed, or are still to be made."""
+        asked = list(dict.fromkeys(plan.runs))
+        mine = [self.outcomes[run] for run in asked if run in self.outcomes]
         if failed := [outcome for outcome in mine if outcome.error is not None]:
             error = failed[0].error
             raise StudyFailed(
                 f"{len(failed)} of {len(mine)} runs of study {plan.study.name!r} failed; the first, {failed[0].name}: "
                 f"{error or type(error).__name__}" + (". The others are kept" if len(failed) < len(mine) else "")
             ) from error
+        if left := len(asked) - len(mine):
+            kept = ". The others are kept" if mine else ""
+            raise StudyFailed(f"{left} of {len(asked)} runs of study {plan.study.name!r} are still to be made{kept}")
         records: dict[Key, Record] = {}
         for key, run in zip(plan.keys, plan.runs, strict=True):
             record = self.outcomes[run].record
@@ -271,11 +279,15 @@ def execute_plans(
     executor: Executor,
     *,
     images: ImageSource | None = None,
+    time_limit: float | None = None,
     track: Tracking | None = None,
     watch: Watch | None = None,
     warn: Callable[[str], None] | None = None,
 ) -> Executed:
-    """Make the runs of several studies, each once, however many of them ask for it; some may have failed."""
+    """Make the runs of several studies, each once, however many of them ask for it; some may have failed.
+
+    `time_limit` is that of `reprise.lab.campaign`.
+    """
     images = images or ImageSource()
     runs = list(dict.fromkeys(run for plan in plans for run in plan.runs))
     runs.sort(key=lambda run: not run.trains)  # what takes long comes first, so that times left are not too short
@@ -290,8 +302,9 @@ def execute_plans(
         images=images,
         identities=identified,
         retries=RETRIES,
+        time_limit=time_limit,
         track=track,
         watch=watch,
         warn=warn,
     )
-    return Executed({outcome.run: outcome for outcome in ended})
+    return Executed(runs, {outcome.run: outcome for outcome in ended})
