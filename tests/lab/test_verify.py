@@ -125,7 +125,7 @@ def test_the_tape_that_training_recorded_is_planned_again(tmp_path: Path) -> Non
     records = [train(one, images) for one in (run, live)]
     assert check(records[0]).same
     found = check(records[1])
-    assert (found.recorded, found.found, found.why) == (records[1]["tape"], "", "its memory asks the network")
+    assert (found.recorded, found.found, found.why) == (records[1]["tape"], "", "a memory that asks the network")
     assert not found.same
 
 

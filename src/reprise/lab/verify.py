@@ -82,7 +82,7 @@ class _Planner:
         try:
             run = Run.from_dict(description)
             if run.scored:
-                return TapeCheck(identity, name, recorded or "", "", "its memory asks the network", scored=True)
+                return TapeCheck(identity, name, recorded or "", "", "a memory that asks the network", scored=True)
             tape = make_tape(run, make_stream(run, self._labels(run)))
         except Exception as error:  # a policy or a data set of somebody's own may raise anything
             return TapeCheck(identity, name, recorded or "", "", str(error) or type(error).__name__)
