@@ -6,6 +6,7 @@ Lanes that only count stand in for those on a GPU.
 from __future__ import annotations
 
 import pickle
+import weakref
 
 import pytest
 import torch
@@ -131,19 +132,53 @@ def test_runs_of_a_learner_with_passes_of_its_own_have_a_lane_each():
 
 def test_a_step_outside_the_graph_that_fails_is_that_runs_error(monkeypatch):
     """Where all steps are of one graph, it is the lane's, and all runs that had not ended have it."""
-    usual = CountingLane.advance
+    usual, activations = CountingLane.advance, []
 
     def advance(lane, steps):
         if any(planned is not None and planned.plan.run.seed == 1 for planned in lane.runs):
-            raise torch.OutOfMemoryError("CUDA out of memory: so it is said")
+            large = torch.zeros(3)
+            activations.append(weakref.ref(large))
+            raise RuntimeError("so it is said")
         usual(lane, steps)
 
     monkeypatch.setattr(driver, "make_network", lambda run, classes: Thin(classes, "cosine", run.seed, batchnorm=True))
     monkeypatch.setattr(CountingLane, "advance", advance)
     monkeypatch.setattr(CountingLane, "padded", False)
-    ends, _ = ended(lanes=2)
+    ends, told = ended(lanes=2)
     assert {run.seed for run, one in ends.items() if one.error is not None} == {1}
     assert len(ends) == len(RUNS)
+    assert told == STEPS * (len(RUNS) - 2)
+    assert len(activations) == 2
+    assert all(held() is None for held in activations)  # whoever keeps the error
+
+
+def test_a_run_that_lacked_memory_on_a_lane_is_made_again_when_lanes_have_ended():
+    CountingLane.trouble[1] = torch.OutOfMemoryError("no room to test")
+    asked = []
+    ends, _ = ended(start=lambda run: asked.append(run) or Job())
+    again = [run for run in RUNS if run.seed == 1]
+    assert [run for run, one in ends.items() if plainly(one)] == again
+    assert Plainly.made == [(2, "cuda", again)]
+    assert sorted(asked, key=RUNS.index) == RUNS  # each once
+    assert list(ends)[-2:] == again
+
+
+def test_a_run_that_lacked_memory_is_not_forgotten_when_its_lanes_fail(monkeypatch):
+    CountingLane.trouble[0] = torch.OutOfMemoryError("no room to test")
+    usual, asked = driver.LaneQueue.advance, []
+
+    def advance(queue):
+        asked.append(queue)
+        if len(asked) > 40:
+            raise RuntimeError("the device is gone")
+        return usual(queue)
+
+    monkeypatch.setattr(driver.LaneQueue, "advance", advance)
+    many = [config(seed=seed) for seed in range(30)]
+    ends, _ = ended(many, lanes=3)
+    assert set(ends) == {*many}
+    assert plainly(ends[many[0]])
+    assert str(ends[many[-1]].error) == "the device is gone"
 
 
 def test_a_script_without_a_main_guard_is_no_error_of_a_run(monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from reprise.lab.figure import agrees, judge, standard_error
 from reprise.lab.outcome import StudyOutcome, outcome
 from reprise.lab.statistics import paired
 from reprise.lab.study_runs import TestRuns, ValidationRuns
+from reprise.lab.verdict import _said
 
 IID = (10.0, 12.0, 14.0, 16.0)  # mean of two 11, variance of four 20/3; so with ten runs of theirs the error is 2
 RPR = (8.0, 8.0, 8.0, 8.0)
@@ -95,6 +97,22 @@ def test_verdict_counts_and_names_what_is_outside() -> None:
 def test_verdict_begins_with_the_main_contrast() -> None:
     said = found({}, contrasts=(difference("rpr", "iid", key="mean", main=True),), seeds=4).verdict
     assert said.startswith("rpr − iid is −5.00 over 4 seeds (95% interval −9.11 to −0.89, which excludes 0). ")
+
+
+def test_a_verdict_gives_its_differences_with_the_same_number_of_digits() -> None:
+    def one(low: float, mean: float, high: float) -> Any:
+        numbers = SimpleNamespace(low=low, mean=mean, high=high, n=4, t=1.0, clear=low > 0)
+        return SimpleNamespace(found=numbers, contrast=SimpleNamespace(key="p99"))
+
+    small, large = one(0.0, 0.001, 0.002), one(0.5, 1.2, 1.9)
+    assert _said("a − b", [small]) == (
+        "a − b is +0.0010 over 4 seeds (95% interval +0.0000 to +0.0020, which includes 0)"
+    )
+    assert _said("a − b", [small, large]).startswith("a − b is +0.00 to +1.20, with intervals above 0 in 1 of 2")
+    assert _said("a − b", [large, large]).startswith("a − b is +1.20 to +1.20,")
+    assert _said("a − b", [one(-0.01, 0.001, 0.06)]).startswith(
+        "a − b is +0.00 over 4 seeds (95% interval −0.01 to +0.06"
+    )
 
 
 def test_zero_means_zero_in_every_run() -> None:

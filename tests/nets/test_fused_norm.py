@@ -50,10 +50,13 @@ def both(x, added, relu, running=True):
             y = layer(mine) if other is None else layer(mine) + other
             y = F.relu(y) if relu else y
         dy = torch.linspace(-1, 1, y.numel(), device=DEVICE).reshape(y.shape).to(y.dtype)
+        dy = dy.contiguous(memory_format=torch.channels_last)  # as it comes from a convolution
+        given = dy.clone()
         wanted = [one for one in (mine, layer.weight, layer.bias, other) if one is not None]
         found.append(
             [y.detach(), *torch.autograd.grad(y, wanted, dy), *([layer.running_mean, layer.running_var] * running)]
         )
+        assert torch.equal(dy, given)  # which autograd may need once more
     return zip(*found, strict=True)
 
 
@@ -102,6 +105,7 @@ def test_what_is_not_a_number_stays_so(add):
     (added if add else x)[1, 2, 0, 0] = torch.nan
     for mine, theirs in both(x, added, True):
         assert torch.equal(mine.isnan(), theirs.isnan())
+        assert near(mine.nan_to_num(), theirs.nan_to_num())
 
 
 def step(net, x, monkeypatch, ours):
@@ -168,9 +172,58 @@ def test_hooks_and_norms_of_ones_own_are_left_to_torch(monkeypatch):
     monkeypatch.setattr(norm, "_fits", lambda _: True)
     layer, x = nn.BatchNorm2d(3).to(DEVICE), some(2, 3, 4, 4, seed=8)
     assert norm.fused(Own(3).to(DEVICE), x) is None
-    hook = layer.register_forward_hook(lambda *_: None)
+    for register in (
+        layer.register_forward_hook,
+        layer.register_forward_pre_hook,
+        layer.register_full_backward_hook,
+        layer.register_full_backward_pre_hook,
+    ):
+        hook = register(lambda *_: None)
+        assert norm.fused(layer, x) is None
+        hook.remove()
+    assert norm.fused(layer, x) is not None
+    layer.forward = lambda x: x
     assert norm.fused(layer, x) is None
-    hook.remove()
+
+
+@pytest.mark.parametrize(
+    "absent", [["num_batches_tracked"], ["running_mean"], ["running_mean", "running_var"]], ids=str
+)
+def test_statistics_that_are_there_in_part_are_left_to_torch(absent, monkeypatch):
+    monkeypatch.setattr(norm, "_fits", lambda _: True)
+    layer, x = nn.BatchNorm2d(3).to(DEVICE), some(2, 3, 4, 4, seed=8)
+    for name in absent:
+        setattr(layer, name, None)
+    assert norm.fused(layer, x) is None
+    assert norm.fused(nn.BatchNorm2d(3, track_running_stats=False).to(DEVICE), x) is not None
+    off = nn.BatchNorm2d(3).to(DEVICE)
+    off.track_running_stats = False
+    assert norm.fused(off, x) is None
+
+
+def test_large_batches_in_bf16_with_channels_last_suit_the_kernels(monkeypatch):
+    monkeypatch.setattr(norm, "LARGE", 96)
+    x = some(2, 3, 4, 4, seed=8, dtype=torch.bfloat16)
+    assert norm._suits(x)
+    assert not any(map(norm._suits, (x.float(), x[:1], x.contiguous())))
+    monkeypatch.setattr(norm, "_fits", norm._suits)  # wherever they are
+    monkeypatch.setattr(norm, "_work_on", lambda _: True)
+    layer = nn.BatchNorm2d(3).to(DEVICE)
+    assert norm.fused(layer, x, x) is not None
+    assert norm.fused(layer, x, x.contiguous()) is None
+
+
+def test_too_little_memory_says_nothing_of_the_kernels(monkeypatch):
+    def full(*_, **__):
+        raise torch.OutOfMemoryError("so it is said")
+
+    monkeypatch.setattr(norm, "_fits", lambda _: True)
+    layer, x = nn.BatchNorm2d(3).to(DEVICE), some(2, 3, 4, 4, seed=8)
+    norm._work_on.cache_clear()
+    with monkeypatch.context() as patched:
+        patched.setattr(fused_norm, "norm_relu", full)
+        with pytest.raises(torch.OutOfMemoryError):
+            norm.fused(layer, x)
     assert norm.fused(layer, x) is not None
 
 

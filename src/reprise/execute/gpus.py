@@ -89,8 +89,9 @@ class GPUs(Executor):
             yield from self._on_lanes_of(group, alike, start, tick, plain)
 
     def _on_lanes_of(self, group: Group, runs: Sequence[Run], start: Start, tick: Tick, plain: list[Run]) -> Outcomes:
-        """Runs that can share lanes."""
+        """Runs that can share lanes; for one that lacked memory there, there is more when the lanes have ended."""
         left = dict.fromkeys(runs)
+        again: list[Run] = []
         begun: dict[Run, Job] = {}
 
         def begin(run: Run) -> bool:
@@ -104,7 +105,10 @@ class GPUs(Executor):
         try:
             for run, found in group.train(runs, self.lanes, self.jobs, begin, tick):
                 del left[run]
-                yield _outcome(run, found, begun[run].track)
+                if isinstance(found, torch.OutOfMemoryError):
+                    again.append(run)
+                else:
+                    yield _outcome(run, found, begun[run].track)
         except Uncaptured as error:
             warnings.warn(
                 f"{len(left)} runs go by the plain loop, for their step was not captured: {error}", stacklevel=3
@@ -115,6 +119,7 @@ class GPUs(Executor):
             raise
         except Exception as error:  # of the lanes themselves, such as too little memory for a single one
             yield from (RunOutcome(run, None, error) for run in left if run in begun or start(run) is not None)
+        yield from self._side_by_side(again, begun.__getitem__, tick)
 
     def _side_by_side(self, runs: Sequence[Run], start: Start, tick: Tick) -> Outcomes:
         """Plain loops in processes; one that ran out of memory is made again when it has the GPU for itself."""

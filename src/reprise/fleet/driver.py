@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import traceback
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -115,7 +116,7 @@ class LaneQueue:
                 try:
                     lane.evaluate(run.slot, run.tested, run.tests.chosen(run.tested))
                 except Exception as error:  # such as too little memory; one of the device itself will come again
-                    run.error = error
+                    run.error = _without_tensors(error)
                 run.tested += 1
             if not run.running:
                 lane.rest(run.slot)
@@ -126,7 +127,7 @@ class LaneQueue:
     def _give_up(self, run: ActiveRun, error: Exception) -> None:
         """Let a run end with an error. One of the device itself comes again here, and is the lane's."""
         self.lane.rest(run.slot)
-        run.error, run.end = error, self.lane.mark()
+        run.error, run.end = _without_tensors(error), self.lane.mark()
 
     def finished(self) -> Iterator[ActiveRun]:
         """Runs that have ended; the slot of each is free when the next one is asked for."""
@@ -286,6 +287,12 @@ class Group:
             made_by=made_by(self.device),
         )
         return RunResult.of(plan, self.data, plan.tape, one.timings(), trained)
+
+
+def _without_tensors(error: Exception) -> Exception:
+    """The error without the tensors of the calls that it ended: it would hold them as long as it is kept itself."""
+    traceback.clear_frames(error.__traceback__)
+    return error
 
 
 def _out_of_memory(error: BaseException | None) -> bool:

@@ -82,8 +82,9 @@ def unit_of(key: str) -> str:
 def signed(value: float, *beside: float) -> str:
     """A difference with its sign, two digits after the point; four where it and those beside it are small.
 
-    >>> signed(1.234), signed(-0.5), signed(0.00123), signed(0.00123, 1.234)
-    ('+1.23', '−0.50', '+0.0012', '+0.00')
+    >>> signed(1.234), signed(-0.5), signed(0.00123), signed(0.00123, 1.234), signed(0.0), signed(0.0, 0.001)
+    ('+1.23', '−0.50', '+0.0012', '+0.00', '+0.00', '+0.0000')
     """
-    digits = 2 if max(map(abs, (value, *beside))) >= 0.05 or not value else 4
+    largest = max(map(abs, (value, *beside)))
+    digits = 2 if largest >= 0.05 or not largest else 4
     return f"{value:+.{digits}f}".replace("-", "−")

@@ -19,7 +19,7 @@ from reprise import nets
 from reprise.data import from_arrays
 from reprise.fleet.engine.flat_state import initial_row
 from reprise.fleet.engine.lane import Lane
-from reprise.fleet.lane_plan import make_lane_plan
+from reprise.fleet.lane_plan import LanePlan, make_lane_plan
 from reprise.runs.plan import Labels
 from reprise.train import Images, Run, Training, steps
 from reprise.train.evaluate import correct_per_class
@@ -147,6 +147,93 @@ def test_batches_that_are_not_full_are_no_matter_of_batchnorm(settings, monkeypa
         assert torch.equal(lane.rows, before)
         check(lane, 0, run, images)
     same_tests(lane, test)
+
+
+class FullSteps:
+    """Stands in for a graph: takes steps whose batches are full, and no others."""
+
+    def __init__(self, lane: Lane) -> None:
+        self.lane, self.replayed = lane, 0
+
+    def replay(self) -> None:
+        lane = self.lane
+        assert lane.counts[0, lane.counter[0]].tolist() == list(lane.sizes)
+        self.replayed += 1
+        lane._step()
+
+
+@pytest.fixture
+def own_norm(monkeypatch):
+    """Networks that have BatchNorm and are not stacked."""
+    monkeypatch.setattr(nets, "build", lambda *_, classes, head, seed, **__: Thin(classes, head, seed, batchnorm=True))
+
+
+def one_of(images: Images) -> tuple[Lane, LanePlan, torch.Tensor]:
+    """A lane of one run, its plan and its initial weights."""
+    run = Run.of(dataset="some", tasks=2, batch=5, replay=3, buffer=9, lr=1e-3, ema=32)
+    planned = make_lane_plan(run, Labels.of(images, run))
+    train, test = Pixels(images.train, DEVICE), Pixels(images.test, DEVICE)
+    weights = initial_row(nets.build(classes=CLASSES, head="cosine", seed=0))
+    return Lane(run, train, test, CLASSES, planned.plan.steps, 2), planned, weights
+
+
+@pytest.mark.usefixtures("own_norm")
+def test_full_steps_are_of_the_graph_and_others_search_for_no_algorithm(monkeypatch):
+    lane, planned, weights = one_of(some_images())
+    lane.graph = graph = FullSteps(lane)
+    searched, usual = [], Lane._step
+
+    def noted(self, counts=None):
+        searched.append((counts, torch.backends.cudnn.benchmark))
+        usual(self, counts)
+
+    monkeypatch.setattr(Lane, "_step", noted)
+    monkeypatch.setattr(torch.backends.cudnn, "benchmark", True)
+    lane.begin(0, planned, weights)
+    lane.advance(DONE)
+    lane.synchronize()
+    assert graph.replayed == 3
+    assert [(list(counts), found) for counts, found in searched if counts is not None] == [
+        ([5, 0], False),
+        ([4, 3], False),
+    ]
+    assert lane.counter.tolist() == [DONE]
+    lane.rest(0)
+    lane.advance(2)
+    assert lane.counter.tolist() == [DONE]
+    lane.counts.copy_(torch.tensor(lane.sizes))
+    lane.rewind()  # as if all batches were full, also where a run has ended
+    lane.advance(2)
+    lane.synchronize()
+    assert (lane.counter.tolist(), graph.replayed) == ([2], 5)
+
+
+@pytest.mark.usefixtures("own_norm")
+@pytest.mark.parametrize("which", [1, 2], ids=["average", "live"])
+def test_a_test_that_fails_leaves_nothing_for_the_next_run(which, monkeypatch):
+    images = some_images()
+    lane, planned, weights = one_of(images)
+
+    def losses():
+        lane.begin(0, planned, weights)
+        lane.advance(DONE)
+        lane.synchronize()
+        return lane.losses[0, :DONE].clone()
+
+    first, usual, tested = losses(), Thin.features, []
+
+    def failing(net, x):
+        if not net.training:
+            tested.append(net)
+            if len(tested) == which:
+                raise torch.OutOfMemoryError("so it is said")
+        return usual(net, x)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Thin, "features", failing)
+        with pytest.raises(torch.OutOfMemoryError):
+            lane.evaluate(0, 0, np.arange(len(images.test)))
+    assert torch.equal(losses(), first)
 
 
 def same_tests(lane: Lane, test: Pixels) -> None:

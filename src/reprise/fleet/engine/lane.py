@@ -363,8 +363,10 @@ def _sent(array: NDArray[Any], device: torch.device) -> Tensor:
 def _evaluated(net: nn.Module) -> Callable[[Tensor], Tensor]:
     def forward(x: Tensor) -> Tensor:
         net.eval()
-        logits: Tensor = net(x)
-        net.train()
+        try:
+            logits: Tensor = net(x)
+        finally:
+            net.train()  # whatever went wrong: the next run's steps need it
         return logits
 
     return forward
