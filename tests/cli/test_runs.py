@@ -6,12 +6,14 @@ import csv
 import io
 import json
 from collections.abc import Callable
+from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
 from records import audit_record, record, run_of
 
 from reprise.cli import main
+from reprise.cli.runs_display import _made
 from reprise.core.files import write_json
 
 FINALS = {"iid": (0.20, 0.22, 0.21), "rpr": (0.25, 0.26, 0.27)}
@@ -54,6 +56,13 @@ def test_list_shows_a_line_for_each_run(said: Callable[..., str]) -> None:
     first = next(line for line in lines if line.startswith(RECORDS[3]["identity"][:8]))
     assert first.split()[1:11] == ["er-ace", "on", "glyphs,", "reservoir", "500,", "rpr", "4", "0", "25.00%", "12.50%"]
     assert first.split()[11:13] == ["9", "12.5"]
+
+
+def test_list_says_when_a_run_ended_wherever_its_record_lies(tmp_path: Path) -> None:
+    one = {**RECORDS[0], "provenance": {**RECORDS[0]["provenance"], "ended": "2026-01-02T03:04:05+00:00"}}
+    local = datetime(2026, 1, 2, 3, 4, tzinfo=timezone.utc).astimezone()
+    assert _made(tmp_path, one) == f"{local:%Y-%m-%d %H:%M}"
+    assert _made(tmp_path, RECORDS[0]) == "–"  # neither does it say, nor is there a file
 
 
 def test_list_chooses_and_sorts(said: Callable[..., str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime, timedelta, timezone
 
 import numpy as np
 import pytest
@@ -68,6 +69,8 @@ def test_the_record_of_an_audit():
     assert sum(record["stream"]["counts"]) == record["stream"]["examples"]
     assert record["data"].keys() == {"labels"}
     assert "torch" not in record["provenance"]
+    age = datetime.now(timezone.utc) - datetime.fromisoformat(record["provenance"]["ended"])
+    assert timedelta(seconds=-1) < age < timedelta(minutes=5)
     still = audit(Run.of(learner=None, classes=10, steps=50))
     assert still["stream"] == {"name": "10 classes that stay", "steps": 50, "examples": 0, "boundaries": [50]}
     assert still["data"] == {}

@@ -112,7 +112,9 @@ def _table(*heads: str, first: str) -> Table:
 
 
 def _made(store: Path, record: Record) -> str:
-    """When the record was written, as far as the store's files tell."""
+    """When the run ended; of a record that does not say, when it was written, as far as the store's files tell."""
+    if ended := record["provenance"].get("ended"):
+        return datetime.fromisoformat(ended).astimezone().strftime("%Y-%m-%d %H:%M")
     try:
         when = (store / "records" / f"{record['identity']}.json").stat().st_mtime
     except OSError:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -76,11 +75,6 @@ class CampaignFile:
             **({"only": self.only} if self.only else {}),
             "runs": [[*key, identity] for key, identity in self.runs],
         }
-
-
-def now() -> str:
-    """The time in UTC, to the second."""
-    return datetime.now(timezone.utc).isoformat(timespec="seconds")
 
 
 def command() -> tuple[str, ...]:

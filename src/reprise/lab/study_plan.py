@@ -12,11 +12,11 @@ from reprise.core.files import Record
 from reprise.execute import Executor, RunOutcome
 from reprise.execute.one import ImageSource
 from reprise.lab.campaign import Watch, campaign, identify
-from reprise.lab.campaign_file import CampaignFile, command, first_difference, now, read_campaign
+from reprise.lab.campaign_file import CampaignFile, command, first_difference, read_campaign
 from reprise.lab.part import part_of
 from reprise.lab.study import Key, Study
 from reprise.lab.study_runs import StudyRuns, study_runs
-from reprise.runs.record import BULKY
+from reprise.runs.record import BULKY, now
 from reprise.runs.run import Run
 from reprise.runs.store import Store, collection_paused
 from reprise.track import Tracking

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import sys
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,7 @@ def make_record(result: RunResult) -> Record:
         "machine": f"{platform.system()} {platform.machine()}",
         **({} if result.trained is None else result.trained.made_by),
         **({"modules": [Path(name).name for name in loaded_modules()]} if loaded_modules() else {}),
+        "ended": now(),
     }
     record["timings"] = result.timings
     return seal(record)
@@ -112,6 +114,11 @@ def curves(losses: NDArray[Any], hits: NDArray[np.int64], sizes: NDArray[np.int6
     loss = np.add.reduceat(np.asarray(losses, np.float64), starts) / np.diff(ends)
     share = np.add.reduceat(hits, starts) / np.add.reduceat(sizes, starts)
     return {"steps": ends[1:].tolist(), "loss": loss.tolist(), "accuracy": share.tolist()}
+
+
+def now() -> str:
+    """The time in UTC, to the second."""
+    return datetime.now(timezone.utc).isoformat(timespec="seconds")
 
 
 def program() -> str:
