@@ -39,7 +39,10 @@ PRINTED = {
     "gap-opportunity": (12, 24),
     "trajectory": (0, 8),
 }
-OURS = ("isolation", "example-pass", "rare-classes", "agreement", "pretrained-rates", "pretrained-gaps", "demo")
+OURS = (
+    *("isolation", "example-pass", "boundaries", "rare-classes", "agreement"),
+    *("pretrained-rates", "pretrained-gaps", "demo"),
+)
 AUDITS = ("gaps", "dyngaps", "renewal-gaps", "buffer-gaps", "coverage")
 
 
@@ -174,6 +177,16 @@ def test_families_are_those_of_the_paper() -> None:
         "mean": "1.400", "low": "1.06", "high": "1.74", "relative": "12.5", "sd": "0.476", "t": "9.294",
         "p": "6.56e-6", "holm": "1.97e-5", "positive": "10",
     }  # fmt: skip
+
+
+def test_boundaries_are_those_of_the_primary_runs() -> None:
+    study, seams = STUDIES["boundaries"], STUDIES["seams"]
+    for small in (True, False):
+        assert study.runs(3, small=small) == seams.runs(3, small=small)
+    contrasts = study.form_contrasts(small=False)
+    assert len(contrasts) == 6 * len(seams.cells)
+    assert {one.key for one in contrasts} == {"ema.boundary_mean", "live.boundary_mean", "ema.worst_case"}
+    assert not any(one.paper for one in contrasts)
 
 
 def test_which_classes_are_rare() -> None:

@@ -7,6 +7,7 @@ from reprise.core.registry import unknown
 from reprise.lab.study import Study
 from reprise.studies import (
     agreement,
+    boundaries,
     buffer,
     controls,
     coverage,
@@ -35,8 +36,8 @@ _PAPER = (
     *(controls.CIFAR10, controls.HYBRID, vit.GAP_OPPORTUNITY, vit.TRAJECTORY),
 )
 _OURS = (
-    *(isolation.STUDY, example_pass.STUDY, rare_classes.STUDY, agreement.STUDY, pretrained.RATES, pretrained.STUDY),
-    demo.STUDY,
+    *(isolation.STUDY, example_pass.STUDY, boundaries.STUDY, rare_classes.STUDY, agreement.STUDY),
+    *(pretrained.RATES, pretrained.STUDY, demo.STUDY),
 )
 STUDIES: dict[str, Study] = {study.name: study for study in (*_PAPER, *_OURS)}
 """All studies of the library by name."""
