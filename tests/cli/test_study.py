@@ -321,11 +321,15 @@ def test_a_study_that_its_time_did_not_suffice_for_goes_on(
     allowed: list[int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     line = ["study", "run", "gaps", "--out", str(tmp_path), *SMALL]
+    assert main([*line, "--time-limit", "1h30m"]) == 1
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        "reprise: 6 of 6 runs of study 'gaps' are still to be made; the same command goes on with the rest"
+    )
     allowed[0] = 2
     assert main([*line, "--time-limit", "1h30m"]) == 1
     assert capsys.readouterr().err.splitlines()[-1] == (
         "reprise: 4 of 6 runs of study 'gaps' are still to be made. The others are kept; `reprise study report gaps "
-        "--partial` reports them; the same command goes on with the rest"
+        f"--small --partial --out {tmp_path}` reports them; the same command goes on with the rest"
     )
     assert len([*(tmp_path / "records").iterdir()]) == 2
     allowed[0] = 4
@@ -341,6 +345,9 @@ def test_several_studies_say_which_are_still_to_be_made(
     out, err = capsys.readouterr()
     assert out.splitlines()[0].startswith("gaps-small: 6 runs were measured")
     assert out.splitlines()[1].startswith("dyngaps-small: 5 of 6 runs of study 'dyngaps' are still to be made.")
+    assert out.splitlines()[-1] == (
+        f"Pages of them: reprise study report gaps,dyngaps --small --partial --out {tmp_path}"
+    )
     assert err.splitlines()[-1] == ("reprise: 5 of 12 runs are still to be made: the same command goes on with them")
 
 

@@ -74,6 +74,7 @@ def test_a_run_that_fails_is_named_and_the_others_are_kept(
     (said,) = (line for line in err.splitlines() if " failed: " in line)
     assert said.startswith(f"{name} failed: the loss of step ")
     assert "2 of 2 runs, 1 failed" in err
+    assert "still to be made" not in err
     assert out.splitlines()[-1] == f"Record: {Store(tmp_path).record_file(record['identity'])}"
 
 

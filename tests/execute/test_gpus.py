@@ -5,6 +5,7 @@ Lanes that only count stand in for those on a GPU.
 
 from __future__ import annotations
 
+import gc
 import pickle
 import weakref
 
@@ -150,10 +151,28 @@ def test_a_step_outside_the_graph_that_fails_is_that_runs_error(monkeypatch):
     assert told == STEPS * (len(RUNS) - 2)
     assert len(activations) == 2
     assert all(held() is None for held in activations)  # whoever keeps the error
+    lanes = [weakref.ref(lane) for lane in CountingLane.made]
+    CountingLane.made.clear()
+    gc.collect()
+    assert [lane() for lane in lanes] == [None, None]
+    assert ends
 
 
-def test_a_run_that_lacked_memory_on_a_lane_is_made_again_when_lanes_have_ended():
-    CountingLane.trouble[1] = torch.OutOfMemoryError("no room to test")
+@pytest.mark.parametrize(
+    "error", [torch.OutOfMemoryError("no room to test"), RuntimeError("cuDNN: unable to find an engine")], ids=repr
+)
+def test_a_run_that_lacked_memory_on_a_lane_is_made_again_when_lanes_have_ended(error, monkeypatch):
+    alive, usual = [], Plainly.execute
+
+    def execute(self, *given):
+        lanes = [weakref.ref(lane) for lane in CountingLane.made]
+        CountingLane.made.clear()
+        gc.collect()
+        alive.extend(lane() for lane in lanes)
+        yield from usual(self, *given)
+
+    monkeypatch.setattr(Plainly, "execute", execute)
+    CountingLane.trouble[1] = error
     asked = []
     ends, _ = ended(start=lambda run: asked.append(run) or Job())
     again = [run for run in RUNS if run.seed == 1]
@@ -161,6 +180,8 @@ def test_a_run_that_lacked_memory_on_a_lane_is_made_again_when_lanes_have_ended(
     assert Plainly.made == [(2, "cuda", again)]
     assert sorted(asked, key=RUNS.index) == RUNS  # each once
     assert list(ends)[-2:] == again
+    assert alive
+    assert set(alive) == {None}  # or there would be no more memory than before
 
 
 def test_a_run_that_lacked_memory_is_not_forgotten_when_its_lanes_fail(monkeypatch):

@@ -104,6 +104,7 @@ def test_lanes_take_no_more_numbers_than_their_kernels_can_count(monkeypatch):
             net = nets.ResNet18(10, width=many)
         monkeypatch.setattr(driver, "make_network", lambda run, classes, net=net: net)
         assert group.takes(run) is taken
+        assert group.takes(run.replace(learner="refresh"))  # by torch's own kernels
 
 
 def test_lanes_take_networks_that_are_not_stackable():

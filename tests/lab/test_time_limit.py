@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lab.tinystudies import Failing, audits
+from lab.tinystudies import STUDY, Failing, audits
 
 from reprise.execute import Executor, Here, Job, RunOutcome
-from reprise.lab import campaign, run_all
+from reprise.lab import StudyFailed, StudyPlan, campaign, run_all
 from reprise.lab.time_limit import TimeLimit
 from reprise.runs import Run, Store
 
@@ -126,6 +126,51 @@ def test_arms_and_seeds_are_of_one_kind_but_a_score_takes_time(clock: Clock) -> 
     assert not limit.allows(run.replace(retrieval="mir:40"))
 
 
+def test_what_others_have_made_meanwhile_is_given(clock: Clock, tmp_path: Path) -> None:
+    """No time is left for these runs, and none is needed."""
+    store = Store(tmp_path)
+
+    def takes(run: Run) -> float:
+        if run == RUNS[0]:
+            given(RUNS[2:], Here(), Store(tmp_path))  # another command
+        return 10
+
+    found = given(RUNS, Slow(clock, takes), store, time_limit=15)
+    assert {one.run: one.known for one in found} == {RUNS[0]: False, **dict.fromkeys(RUNS[2:], True)}
+    assert not [*(tmp_path / "claims").glob("*")]
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["store", "no store"])
+def test_an_error_is_given_though_there_is_no_time_to_try_again(kept: bool, clock: Clock, tmp_path: Path) -> None:
+    def fails(run: Run) -> Exception | None:
+        return RuntimeError("it is tired") if run == RUNS[0] else None
+
+    store = Store(tmp_path) if kept else None
+    found = given(RUNS[:3], Failing(fails, Slow(clock, lambda _: 10)), store, retries=1, time_limit=15)
+    assert [(one.run, one.error is None) for one in found] == [(RUNS[1], True), (RUNS[0], False)]
+
+
+def test_a_run_that_is_not_begun_can_be_begun_by_others(clock: Clock, tmp_path: Path) -> None:
+    going = campaign(RUNS, Slow(clock, lambda _: 10), Store(tmp_path), time_limit=15)
+    next(going)
+    others = given(RUNS[1:], Here(), Store(tmp_path))
+    assert [one.known for one in others] == [False] * 5
+    assert [one.known for one in going] == [True] * 5
+
+
+def test_a_study_says_what_is_still_to_be_made(clock: Clock, tmp_path: Path) -> None:
+    plan = StudyPlan.of(STUDY, small=True, seeds=2, error_seeds=2)
+    with pytest.raises(StudyFailed, match=r"3 of 4 runs of study .* are still to be made\. The others are kept"):
+        plan.execute(Store(tmp_path), Slow(clock, lambda _: 10), time_limit=15)
+    assert plan.execute(Store(tmp_path), Slow(clock, lambda _: 10), time_limit=45).records
+
+
+def test_an_executor_that_does_not_ask_may_give_runs(clock: Clock) -> None:
+    limit = TimeLimit(10, clock)
+    limit.ended(RUNS[0])
+    assert limit.allows(RUNS[1])
+
+
 def test_a_run_that_failed_is_tried_again_only_if_there_is_time(clock: Clock, tmp_path: Path) -> None:
     def fails(run: Run) -> Exception | None:
         return RuntimeError("it is tired") if run == RUNS[0] else None
@@ -135,7 +180,7 @@ def test_a_run_that_failed_is_tried_again_only_if_there_is_time(clock: Clock, tm
     assert {one.run for one in enough if one.error} == {RUNS[0]}
     clock.now = 0
     short = given(RUNS[:3], executor, Store(tmp_path / "b"), retries=1, time_limit=20)
-    assert [one.run for one in short] == [RUNS[1]]
+    assert [(one.run, one.error is None) for one in short] == [(RUNS[1], True), (RUNS[0], False)]
     assert "it is tired" in (Store(tmp_path / "b").failure(RUNS[0].identity({})) or "")  # which is kept
 
 

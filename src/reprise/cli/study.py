@@ -153,20 +153,23 @@ class StudyRun:
         try:
             found = _outcomes(plans, executed, console)
         except StudyFailed as error:
+            partly = f"; `{self._report(partial=True)}` reports them" if executed.made else ""
             go_on = "; the same command goes on with the rest" if executed.left else ""
-            partly = f"`reprise study report {self.name} --partial` reports them{go_on}"
-            raise StudyFailed(f"{error}; {partly}") from error
+            raise StudyFailed(f"{error}{partly}{go_on}") from error
         console.print(Text(f"Records: {store.folder / 'records'}", style="dim"), soft_wrap=True)
-        pages, small = "A page of it" if len(plans) == 1 else "Pages of them", " --small" if self.small else ""
-        console.print(
-            Text(f"{pages}: reprise study report {self.name}{small} --out {self.out}", style="dim"), soft_wrap=True
-        )
+        pages, report = "A page of it" if len(plans) == 1 else "Pages of them", self._report(bool(executed.left))
+        console.print(Text(f"{pages}: {report}", style="dim"), soft_wrap=True)
         _write_json(self.json, found)
         if executed.failed:
             raise RunFailed(_failed(executed))
         if left := len(executed.left):
             raise RunFailed(f"{left} of {len(runs)} runs are still to be made: the same command goes on with them")
         return 0
+
+    def _report(self, partial: bool) -> str:
+        """The command that reports what was made."""
+        options = " --small" * self.small + " --partial" * partial
+        return f"reprise study report {self.name}{options} --out {self.out}"
 
 
 def _outcomes(plans: Sequence[StudyPlan], executed: Executed, console: object) -> list[StudyOutcome]:

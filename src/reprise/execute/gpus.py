@@ -21,7 +21,7 @@ from reprise.core.workers import NoMainGuard, Pool, WorkerLost, portable
 from reprise.execute.executor import Executor, Job, Outcomes, RunOutcome, Start, Tick
 from reprise.execute.one import ImageSource
 from reprise.execute.processes import Processes, cores
-from reprise.fleet.driver import Group, Uncaptured
+from reprise.fleet.driver import Group, Uncaptured, out_of_memory, without_tensors
 from reprise.fleet.grouping import capturable, lane_kind, together
 from reprise.runs.errors import TrainingFailed
 from reprise.runs.images import source
@@ -105,7 +105,7 @@ class GPUs(Executor):
         try:
             for run, found in group.train(runs, self.lanes, self.jobs, begin, tick):
                 del left[run]
-                if isinstance(found, torch.OutOfMemoryError):
+                if isinstance(found, Exception) and out_of_memory(found):
                     again.append(run)
                 else:
                     yield _outcome(run, found, begun[run].track)
@@ -118,6 +118,7 @@ class GPUs(Executor):
         except NoMainGuard:
             raise
         except Exception as error:  # of the lanes themselves, such as too little memory for a single one
+            without_tensors(error)
             yield from (RunOutcome(run, None, error) for run in left if run in begun or start(run) is not None)
         yield from self._side_by_side(again, begun.__getitem__, tick)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-import traceback
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -116,7 +115,7 @@ class LaneQueue:
                 try:
                     lane.evaluate(run.slot, run.tested, run.tests.chosen(run.tested))
                 except Exception as error:  # such as too little memory; one of the device itself will come again
-                    run.error = _without_tensors(error)
+                    run.error = without_tensors(error)
                 run.tested += 1
             if not run.running:
                 lane.rest(run.slot)
@@ -127,7 +126,7 @@ class LaneQueue:
     def _give_up(self, run: ActiveRun, error: Exception) -> None:
         """Let a run end with an error. One of the device itself comes again here, and is the lane's."""
         self.lane.rest(run.slot)
-        run.error, run.end = _without_tensors(error), self.lane.mark()
+        run.error, run.end = without_tensors(error), self.lane.mark()
 
     def finished(self) -> Iterator[ActiveRun]:
         """Runs that have ended; the slot of each is free when the next one is asked for."""
@@ -187,7 +186,7 @@ class Group:
                 net = make_network(runs[0], self.classes)
                 made = self._lanes(runs, lanes, stacks(runs[0], net))
             except Exception as error:
-                if _out_of_memory(error):
+                if out_of_memory(error):
                     raise
                 raise Uncaptured(f"{type(error).__name__}: {error}") from error
             yield from self._keep_busy(plans, net, [LaneQueue(lane) for lane in made], tick)
@@ -206,7 +205,7 @@ class Group:
                     check_plan(prepared[0].plan, self.images, net)
                     emptiest.take(*prepared)
                 except Exception as error:
-                    yield run, error
+                    yield run, without_tensors(error)
             asked = 0
             for queue in queues:
                 if queue.ready:
@@ -215,7 +214,7 @@ class Group:
                     try:
                         found = one.error or self.collect(queue.lane, one)
                     except Exception as error:
-                        found = error
+                        found = without_tensors(error)
                     yield one.planned.plan.run, found
             if asked:
                 tick(asked)
@@ -239,7 +238,7 @@ class Group:
             try:
                 made.append(self._lane(first, longest, width))
             except Exception as error:
-                if not _out_of_memory(error) or (not made and runs_per_lane == 1):
+                if not out_of_memory(error) or (not made and runs_per_lane == 1):
                     raise
                 full = True
             if full:  # only here is nothing left that holds what the lane had got
@@ -289,13 +288,19 @@ class Group:
         return RunResult.of(plan, self.data, plan.tape, one.timings(), trained)
 
 
-def _without_tensors(error: Exception) -> Exception:
-    """The error without the tensors of the calls that it ended: it would hold them as long as it is kept itself."""
-    traceback.clear_frames(error.__traceback__)
+def without_tensors(error: Exception) -> Exception:
+    """The error without the calls that it ended: as long as it is kept, it would hold their tensors, and the lane."""
+    chain: list[BaseException] = []
+    one: BaseException | None = error
+    while one is not None and one not in chain:
+        chain.append(one)
+        one = one.__cause__ or one.__context__
+    for one in chain:
+        one.with_traceback(None)
     return error
 
 
-def _out_of_memory(error: BaseException | None) -> bool:
+def out_of_memory(error: BaseException | None) -> bool:
     """Whether memory ran out; a capture that it ended may say something else of itself, after the fact.
 
     Where cuDNN has no room for any algorithm, torch says only that it found none.

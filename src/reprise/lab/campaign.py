@@ -64,7 +64,7 @@ def campaign(
 
     With a `time_limit`, in seconds, no run is begun that would not end by then if it took as long as others of its kind
     did just before; until one of its kind has ended, that is not known. What is begun is ended. Runs that were not
-    begun are not given.
+    begun are not given; one that failed and is not begun once more is given with its error.
     """
     check_main_guard()
     track = track or Tracking()
@@ -142,6 +142,7 @@ class _Work:
         self.claims: dict[Run, Claim] = {}
         self.tries: Counter[Run] = Counter()
         self.again: list[Run] = []
+        self.failed: dict[Run, RunOutcome] = {}  # of runs that are to be made once more, until they are begun
         self.elsewhere: list[Run] = []
         self.found: list[RunOutcome] = []  # records that appeared while others were made
         self.made = False
@@ -159,6 +160,7 @@ class _Work:
                         yield kept
                     yield from self._newly_found()
             yield from self._newly_found()
+            yield from [self.failed.pop(run) for run in [*self.failed] if run not in self.again]  # there was no time
             if self.again:  # those that others make are asked for again beside them, and not waited for first
                 missing = self.again + self.elsewhere
             else:
@@ -190,12 +192,15 @@ class _Work:
         if self.tries[outcome.run] > self.retries:
             return False
         self.again.append(outcome.run)
+        self.failed[outcome.run] = outcome
         return True
 
     def _start(self, run: Run) -> Job | None:
         """Take a run, unless somebody else makes it, or has made it since, or it would not end in time."""
         if self.limit is not None and not self.limit.allows(run):
+            self._look_for(run)
             return None
+        self.failed.pop(run, None)
         job = self._job(run)
         if self.limit is not None and job is not None:
             self.limit.begun(run)
@@ -208,14 +213,21 @@ class _Work:
         if (claim := store.claim(identity)) is None:
             self.elsewhere.append(run)
             return None
-        if (record := store.get(identity)) is not None:
+        if self._look_for(run):
             claim.release()
-            self.found.append(RunOutcome(run, record, known=True))
             return None
         self.claims[run] = claim
         keep = store.files(identity) if self.keep_files and run.trains else None
         unfinished = store.unfinished(identity) if run.trains else None
         return replace(self.job, checkpoints=unfinished, keep=keep, record=store.record_file(identity))
+
+    def _look_for(self, run: Run) -> bool:
+        """Whether somebody else has made it since."""
+        if self.store is None or (record := self.store.get(self.identities[run])) is None:
+            return False
+        self.failed.pop(run, None)
+        self.found.append(RunOutcome(run, record, known=True))
+        return True
 
     def _kept(self, outcome: RunOutcome) -> RunOutcome:
         if self.store is None:

@@ -249,6 +249,11 @@ class Executed:
         """Runs that were not begun."""
 
     @property
+    def made(self) -> int:
+        """How many runs have a record."""
+        return sum(outcome.record is not None for outcome in self.outcomes.values())
+
+    @property
     def failed(self) -> list[RunOutcome]:
         return [outcome for outcome in self.outcomes.values() if outcome.error is not None]
 

@@ -39,7 +39,8 @@ class TimeLimit:
         self._began[run] = self.clock()
 
     def ended(self, run: Run) -> None:
-        self._took[_kind(run)].append(self.clock() - self._began.pop(run))
+        if (began := self._began.pop(run, None)) is not None:
+            self._took[_kind(run)].append(self.clock() - began)
 
 
 def _kind(run: Run) -> Hashable:

@@ -92,7 +92,8 @@ class Learner(nn.Module, ABC):
     """Whether its step is the same kernels every time, and nothing in it is decided by the host.
 
     A captured learner's `before` is not called unless it has passes of its own, its `after` may come before the update,
-    and it is not told the step's number. It makes one run after the other, with `restart` before each.
+    and it is not told the step's number. Batches may end with padding, of weight 0. It makes one run after the other,
+    with `restart` before each: `setting.seed` is the seed of none of them.
     """
     own_passes: ClassVar[bool] = False
     """Whether it asks the network for more than the logits of each batch of the step, such as a pass in `before`.
@@ -112,7 +113,10 @@ class Learner(nn.Module, ABC):
         self.setting = setting
 
     def restart(self, seed: int) -> None:
-        """Forget what it remembers of a run, and be ready for one of this seed: its buffers are 0 again."""
+        """Forget what it remembers of a run, and be ready for one of this seed: its buffers become 0.
+
+        A learner whose buffers begin at other values sets them here.
+        """
         for name, buffer in self.named_buffers():
             if not name.startswith("net."):
                 buffer.zero_()

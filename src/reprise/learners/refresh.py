@@ -97,8 +97,9 @@ class Refresh(DERpp):
 
     def _watch(self, step: Step, gradient: Tensor) -> None:
         # The count and the question whether a refresh is due stay on the device, and are saved with all else.
-        self.gathered.add_((len(step.ids) * gradient).square())
-        self.since.add_(len(step.ids))
+        size = step.incoming.weight.count_nonzero()  # of which padding is no part
+        self.gathered.add_((size * gradient).square())
+        self.since.add_(size)
         due = self.since >= self.fisher_every
         self.fisher.lerp_(self.gathered / self.since, due * (1 - self.fisher_decay))
         self.gathered.mul_(~due)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from reprise.data import from_arrays
 from reprise.fleet.engine.flat_state import initial_row
 from reprise.fleet.engine.lane import Lane
 from reprise.fleet.lane_plan import LanePlan, make_lane_plan
+from reprise.learners.er import ER
 from reprise.runs.plan import Labels
 from reprise.train import Images, Run, Training, steps
 from reprise.train.evaluate import correct_per_class
@@ -243,8 +245,12 @@ def same_tests(lane: Lane, test: Pixels) -> None:
         assert lane.correct[0, 0, which].tolist() == correct_per_class(net, test, ids, CLASSES).tolist()
 
 
-def test_a_learner_with_passes_of_its_own_has_them_on_a_lane():
+@pytest.mark.parametrize("norm", [True, False], ids=["BatchNorm", "padded"])
+def test_a_learner_with_passes_of_its_own_has_them_on_a_lane(norm, monkeypatch):
     """Refresh: its moves, its noise and what it remembers are the plain loop's, whichever run the lane had before."""
+    if not norm:
+        build = partial(Thin, batchnorm=False)
+        monkeypatch.setattr(nets, "build", lambda *_, classes, head, seed, **__: build(classes, head, seed))
     images = some_images()
     given = {"dataset": "some", "tasks": 2, "batch": 5, "replay": 3, "buffer": 9, "width": 2, "lr": 2e-5, "ema": 32}
     hyper = {"unlearn": 1e-3, "noise": 0.1, "damping": 1.0, "fisher_every": 8}
@@ -271,3 +277,21 @@ def test_a_learner_with_passes_of_its_own_has_them_on_a_lane():
             apart = mine.get_buffer(name) - theirs.get_buffer(name)
             assert apart.norm() < 1e-2 * theirs.get_buffer(name).norm(), name
     same_tests(lane, test)
+
+
+@pytest.mark.usefixtures("own_norm")
+@pytest.mark.parametrize("own", [True, False])
+def test_before_is_called_of_learners_with_passes_of_their_own_alone(own, monkeypatch):
+    """And where the step's own passes are: a run in bf16 has them in bf16."""
+    called = []
+    monkeypatch.setattr(ER, "before", lambda self, step: called.append(torch.is_autocast_enabled(DEVICE.type)))
+    monkeypatch.setattr(ER, "own_passes", own)
+    images = some_images()
+    run = Run.of(dataset="some", learner="er", tasks=2, batch=5, replay=3, buffer=9, precision="bf16")
+    planned = make_lane_plan(run, Labels.of(images, run))
+    lane = Lane(run, Pixels(images.train, DEVICE), Pixels(images.test, DEVICE), CLASSES, planned.plan.steps, 2)
+    called.clear()
+    lane.begin(0, planned, initial_row(nets.build(classes=CLASSES, head="cosine", seed=0)))
+    lane.advance(1)  # with nothing stored, and so outside the graph
+    lane.synchronize()
+    assert called == [True] * own

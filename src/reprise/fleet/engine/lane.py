@@ -27,7 +27,7 @@ from reprise.fleet.engine.fused_eval import read_out
 from reprise.fleet.engine.launch import launch, rehearsal
 from reprise.fleet.grouping import stacks
 from reprise.fleet.lane_plan import LanePlan
-from reprise.learners import Batch, LearnerContext, Step, make_learner
+from reprise.learners import Batch, LearnerContext, Step, find_learner, make_learner
 from reprise.runs.augmentation import PAD
 from reprise.runs.run import Run
 from reprise.runs.settings import StreamSettings
@@ -110,8 +110,10 @@ class Lane:
         first = self._network()
         stacked = stacks(self.run, first)
         self.padded = stacked or not first.mixes_examples
-        if not self.padded and self.width > 1:
-            raise ValueError(f"runs whose networks mix examples have a lane each, got {self.width} for one")
+        own_passes = find_learner(learner.name).own_passes
+        if self.width > 1 and (own_passes or not self.padded):
+            whose = "learner has passes of its own" if own_passes else "network mixes examples"
+            raise ValueError(f"runs whose {whose} have a lane each, got {self.width} for one")
         self.counts_ahead: Iterator[Counts] | None = None  # of the steps to come, where batches are not padded
         self.nets = [first, *(copy.deepcopy(first) for _ in range(1, self.width))]
         self.mean_nets = copy.deepcopy(self.nets)
