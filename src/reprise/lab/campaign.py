@@ -307,5 +307,5 @@ def run_all(
     """
     executor = choose(runs, images=images, data=data, device=device, jobs=jobs, lanes=lanes)
     store = None if out is None else Store(out)
-    chosen = {"time_limit": time_limit, "watch": watch, "warn": warn}
-    yield from campaign(runs, executor, store, images=ImageSource(images, data), **chosen)  # type: ignore[arg-type]
+    given = ImageSource(images, data)
+    yield from campaign(runs, executor, store, images=given, time_limit=time_limit, watch=watch, warn=warn)

@@ -22,7 +22,7 @@ class TimeLimit:
             raise TypeError(f"a time limit is a number of seconds, got {seconds!r}")
         if not 0 < seconds < math.inf:
             raise ValueError(f"a time limit must be above 0 and finite, got {seconds!r}")
-        self.seconds, self.clock = seconds, clock
+        self.clock = clock
         self.end = clock() + seconds
         self._began: dict[Run, float] = {}
         self._took: dict[Hashable, deque[float]] = defaultdict(lambda: deque(maxlen=_RECENT))

@@ -26,7 +26,6 @@ HEADS = {
     "distinct_per_batch": "classes in a batch",
     "final": "final accuracy",
     "boundary_mean": "mean accuracy at task boundaries",
-    "worst_case": "worst-case accuracy",
 }
 SHORT = {"p50": "p50", "p95": "p95", "p99": "p99", "max": "max", "wall_max": "wall max", "mean": "mean"}
 _READOUTS = {"ema": "EMA", "live": "live"}

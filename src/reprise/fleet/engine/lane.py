@@ -265,7 +265,7 @@ class Lane:
             self.counter[slot] = 0
             self.seen[slot] = False
             self.losses[slot] = torch.nan
-            self.learners[slot].restart(planned.plan.run.seed)
+            self.learners[slot].restart(planned.plan.run.seed)  # padding has weight 0, but no weight takes a NaN away
             weights = weights if weights.is_cuda else _sent(weights.numpy(), self.device)
             for rows in (self.rows, self.mean_rows):
                 rows[slot].copy_(weights)
