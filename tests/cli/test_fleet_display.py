@@ -73,9 +73,11 @@ def test_time_left_is_guessed_from_runs_that_have_ended() -> None:
 def test_runs_known_before_take_no_time() -> None:
     estimate = Estimate()
     for done in (1, 2, 3):
-        assert estimate(Progress(done, 0, 5, 0, 0.1)).left is None
-    estimate(Progress(3, 0, 5, 100, 1.0))
-    assert estimate(Progress(4, 0, 5, 200, 2.0)).left == pytest.approx(2)  # one of two runs done after 200 steps
+        assert estimate(Progress(done, 0, 5, 0, 0.1, known=done)).left is None
+    estimate(Progress(3, 0, 5, 100, 1.0, known=3))
+    view = estimate(Progress(4, 0, 5, 200, 2.0, known=3))  # one of two runs done after 200 steps
+    assert view.left == pytest.approx(2)
+    assert estimate(Progress(5, 0, 5, 200, 2.0, known=4)).left == 0  # the other came from another process
 
 
 def test_lines_say_what_there_is_to_know() -> None:

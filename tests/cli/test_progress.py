@@ -55,6 +55,20 @@ def test_pace_is_that_since_the_first_news() -> None:
     assert pace.line == "500 of 1,000, 50 s left"
 
 
+def test_what_was_known_before_says_nothing_about_the_rest() -> None:
+    clock = Clock()
+    pace = Pace(120, clock)
+    for found in range(1, 16):
+        pace.reach(found, found)
+        clock.now += 0.5
+    assert pace.line == "15 of 120"
+    clock.now = 600.0
+    pace.reach(17, 15)
+    assert pace.line == "17 of 120, 8 h 35 min left"
+    pace.reach(19, 17)  # two more came from another process
+    assert pace.line == "19 of 120, 8 h 25 min left"
+
+
 def test_a_long_call_does_not_keep_the_lines_back(monkeypatch: pytest.MonkeyPatch) -> None:
     stderr = io.StringIO()
     monkeypatch.setattr(sys, "stderr", stderr)

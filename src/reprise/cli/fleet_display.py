@@ -74,17 +74,14 @@ class Estimate:
 
     def __init__(self, steps: int | None = None) -> None:
         self.steps = steps
-        self.known = 0  # runs that had their record already: they cost nothing and say nothing
         self.ended = 0
         self.each: float | None = None  # steps of a run
         self.first: tuple[int, float] | None = None  # steps and seconds at the first sign of work
 
     def __call__(self, progress: Progress) -> View:
-        if not progress.steps:
-            self.known = progress.done
-        elif self.first is None:
+        if progress.steps and self.first is None:
             self.first = progress.steps, progress.seconds
-        fresh = progress.done - self.known
+        fresh = progress.done - progress.known  # a record that was there cost nothing and says nothing
         if fresh > self.ended:
             self.ended, self.each = fresh, progress.steps / fresh
         whole = self._whole(progress)
@@ -96,7 +93,7 @@ class Estimate:
     def _whole(self, progress: Progress) -> float | None:
         if self.steps is not None:
             return float(self.steps)
-        return None if self.each is None else self.each * (progress.total - self.known)
+        return None if self.each is None else self.each * (progress.total - progress.known)
 
     def _rate(self, progress: Progress) -> float | None:
         if self.first is None:

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Protocol
 
 PATIENCE = 1.0  # seconds
 FIRST, EVERY = 10.0, 30.0  # seconds without a line, until the first one comes, and then until the next
@@ -56,8 +57,14 @@ def say(sentence: str) -> None:
     sys.stderr.flush()
 
 
+class Reach(Protocol):
+    """To be called with the number done, and how many of these were known before and took no time."""
+
+    def __call__(self, done: int, known: int = 0) -> None: ...
+
+
 @contextmanager
-def progress_bar(total: int, what: str) -> Iterator[Callable[[int], None]]:
+def progress_bar(total: int, what: str) -> Iterator[Reach]:
     """Gives a function to call with the number done. On a terminal a bar shows after a second; elsewhere lines come."""
     if not sys.stderr.isatty():
         pace = Pace(total)
@@ -81,7 +88,7 @@ def progress_bar(total: int, what: str) -> Iterator[Callable[[int], None]]:
     timer.daemon = True
     timer.start()
     try:
-        yield lambda done: bar.update(task, completed=done)
+        yield lambda done, known=0: bar.update(task, completed=done)
     finally:
         timer.cancel()
         over.set()
@@ -94,21 +101,21 @@ class Pace:
 
     def __init__(self, total: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.total, self.clock = total, clock
-        self.done = 0
+        self.done = self.made = 0
         self.first: tuple[int, float] | None = None
 
-    def reach(self, done: int) -> None:
-        """So much is done."""
-        self.done = done
+    def reach(self, done: int, known: int = 0) -> None:
+        """So much is done; what was known before took no time, and says nothing about the rest."""
+        self.done, self.made = done, done - known
         if self.first is None:
-            self.first = done, self.clock()
+            self.first = self.made, self.clock()
 
     @property
     def left(self) -> float | None:
         """Seconds, if there is something to tell them from."""
-        if self.first is None or self.done <= self.first[0]:
+        if self.first is None or self.made <= self.first[0]:
             return None
-        return (self.clock() - self.first[1]) * (self.total - self.done) / (self.done - self.first[0])
+        return (self.clock() - self.first[1]) * (self.total - self.done) / (self.made - self.first[0])
 
     @property
     def line(self) -> str:

@@ -146,7 +146,7 @@ class StudyRun:
                 images=images,
                 time_limit=time_limit,
                 track=track,
-                watch=lambda now: progress(now.done),
+                watch=lambda now: progress(now.done, now.known),
                 warn=_warn,
             )
         console = Console(stderr=self.json == "-")

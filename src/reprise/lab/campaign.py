@@ -32,6 +32,7 @@ class Progress:
     total: int
     steps: int  # steps made since the start
     seconds: float
+    known: int = 0  # of those done, runs that had their record already or got it from elsewhere
 
 
 Watch = Callable[[Progress], None]
@@ -78,7 +79,7 @@ def campaign(
         identities = identify(runs, images or ImageSource()) if identities is None else identities
     try:
         for outcome in work.outcomes(runs, identities or {}):
-            tally.ended(failed=outcome.error is not None)
+            tally.ended(failed=outcome.error is not None, known=outcome.known)
             yield outcome
     finally:
         work.end()
@@ -89,21 +90,23 @@ class _Tally:
 
     def __init__(self, total: int, watch: Watch | None) -> None:
         self.total, self.watch = total, watch
-        self.done = self.failed = self.count = 0
+        self.done = self.failed = self.known = self.count = 0
         self.began = time.perf_counter()
 
     def steps(self, more: int) -> None:
         self.count += more
         self._tell()
 
-    def ended(self, *, failed: bool) -> None:
+    def ended(self, *, failed: bool, known: bool) -> None:
         self.done += 1
         self.failed += failed
+        self.known += known
         self._tell()
 
     def _tell(self) -> None:
         if self.watch is not None:
-            self.watch(Progress(self.done, self.failed, self.total, self.count, time.perf_counter() - self.began))
+            seconds = time.perf_counter() - self.began
+            self.watch(Progress(self.done, self.failed, self.total, self.count, seconds, self.known))
 
 
 def identify(runs: Sequence[Run], images: ImageSource) -> dict[Run, str | Exception]:
