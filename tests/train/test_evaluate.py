@@ -43,13 +43,23 @@ def one_by_one(net, images, ids):
 
 @pytest.mark.parametrize("size", [250, 7, 1])
 def test_it_counts_what_a_look_at_each_image_counts(net, size, monkeypatch):
-    monkeypatch.setattr(evaluate, "_BATCH", {"cpu": size})
+    monkeypatch.setattr(evaluate, "_SMALLEST", size)
+    monkeypatch.setattr(evaluate, "_IN_CACHE", 0)
     test = images().test
     ids = [0, 5, 9, 38, 2, *range(10, 30)]
     expected = one_by_one(net, test, ids)
     found = correct_per_class(net, Pixels(test, CPU), torch.tensor(ids), CLASSES)
     assert found.tolist() == expected
     assert 0 < sum(expected) < len(ids), "a count of none or of all would show little"
+
+
+@pytest.mark.parametrize(("side", "batch"), [(32, 128), (64, 32), (224, 32)])
+def test_batches_on_a_cpu_are_small_where_images_are_large(side, batch, monkeypatch):
+    pixels = Pixels(images().test, CPU)
+    monkeypatch.setattr(pixels, "size", (side, side))
+    parts = evaluate._batches(torch.arange(300), pixels)
+    assert [len(part) for part in parts] == [batch] * (300 // batch) + [300 % batch]
+    assert torch.equal(torch.cat(parts), torch.arange(300))
 
 
 def test_no_images_give_no_hits(net):

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from reprise.core.extras import NotInstalled, not_installed
 from reprise.core.registry import register
 from reprise.core.rng import Random
+from reprise.nets.depthwise import depthwise
 from reprise.nets.heads import make_head
 from reprise.nets.initial import filled
 from reprise.nets.network import Network
@@ -51,6 +52,8 @@ class SameConv2d(nn.Conv2d):
         )
         if (top, left) != (bottom, right):
             x, top, left = F.pad(x, (left, right, top, bottom)), 0, 0
+        if self.groups == len(self.weight):
+            return depthwise(x, self.weight, self.stride, (top, left))
         return F.conv2d(x, self.weight, None, self.stride, (top, left), self.dilation, self.groups)
 
 

@@ -14,7 +14,8 @@ from reprise.train.pixels import Pixels
 
 ModuleT = TypeVar("ModuleT", bound=nn.Module)
 
-_BATCH = {"cpu": 250, "cuda": 2000}
+_BATCH = 2000
+_SMALLEST, _IN_CACHE = 32, 1 << 17  # on a CPU: images, and pixels; with more, a layer's output leaves the cache
 
 
 @contextlib.contextmanager
@@ -33,6 +34,13 @@ def forward_precision(name: str, device: torch.device) -> torch.autocast:
     return torch.autocast(device.type, torch.bfloat16, enabled=name == "bf16")
 
 
+def _batches(ids: Tensor, pixels: Pixels) -> tuple[Tensor, ...]:
+    """The ids in batches of a size that suits the device."""
+    height, width = pixels.size
+    size = max(_SMALLEST, _IN_CACHE // (height * width)) if pixels.device.type == "cpu" else _BATCH
+    return torch.split(ids, size) if len(ids) else ()
+
+
 class Stored:
     """Stored examples in batches, as they are: not augmented, and each with its share of the whole as its weight."""
 
@@ -41,7 +49,7 @@ class Stored:
 
     def __iter__(self) -> Iterator[Batch]:
         ids = self.ids()
-        for part in torch.split(ids, _BATCH.get(self.pixels.device.type, 1000)) if len(ids) else ():
+        for part in _batches(ids, self.pixels):
             weight = torch.full((len(part),), 1 / len(ids), device=ids.device)
             yield Batch(self.pixels.normalised(self.pixels.gather(part)), self.pixels.labels[part], part, weight)
 
@@ -65,7 +73,7 @@ def correct_per_class(
     try:
         with arithmetic(name), forward_precision(name, pixels.device):
             scores = net if predictor is None else predictor(net)
-            for part in torch.split(ids, _BATCH.get(pixels.device.type, 1000)):
+            for part in _batches(ids, pixels):
                 found = scores(pixels.normalised(pixels.gather(part))).argmax(1)
                 labels = pixels.labels[part]
                 correct.index_add_(0, labels, (found == labels).long())

@@ -25,6 +25,7 @@ class Pixels:
     def __init__(self, images: ImageSet, device: torch.device) -> None:
         self.device = device
         self.labels = _on(device, images.labels)
+        self.size = images.images.shape[1:3]  # height and width
         mapped = isinstance(images.images, np.memmap) and not _fits(images.images.nbytes, device)
         self.mapped = images.images if mapped else None
         self.images = torch.empty(0) if self.mapped is not None else _on(device, images.images)

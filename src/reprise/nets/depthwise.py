@@ -1,0 +1,111 @@
+"""Convolutions of each channel by itself, with gradients that are fast on a CPU.
+
+torch goes by oneDNN there, which has fast kernels for some of these gradients only. That of the weights is slow unless
+they are 3×3, so larger ones are gone through 3×3 at a time. That of the images is slow in bf16 where there is a stride,
+so it is taken as if there were none. A processor without AVX-512 has no fast kernels for bf16 at all; there both
+gradients are taken in single precision.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+_SIDE = 3  # of weights whose gradient is fast
+
+
+def depthwise(x: Tensor, weight: Tensor, stride: tuple[int, ...], padding: tuple[int, ...]) -> Tensor:
+    """`torch.nn.functional.conv2d` with as many groups as channels, and one output for each."""
+    if not (x.is_cpu and torch.is_grad_enabled() and min(weight.shape[2:]) >= _SIDE):
+        return F.conv2d(x, weight, None, stride, padding, 1, len(weight))
+    if torch.is_autocast_enabled("cpu"):  # which would not reach the backward pass
+        dtype = torch.get_autocast_dtype("cpu")
+        x, weight = x.to(dtype), weight.to(dtype)
+    result: Tensor = _Depthwise.apply(x, weight, stride, padding)  # type: ignore[no-untyped-call]
+    return result
+
+
+class _Depthwise(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, stride: tuple[int, ...], padding: tuple[int, ...]) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        ctx.stride, ctx.padding = stride, padding
+        return F.conv2d(x, weight, None, stride, padding, 1, len(weight))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight = ctx.saved_tensors
+        of_images, of_weights, *_ = ctx.needs_input_grad
+        dx = _input_grad(dy, x, weight, ctx.stride, ctx.padding) if of_images else None
+        dweight = _weight_grad(dy, x, weight, ctx.stride, ctx.padding) if of_weights else None
+        return dx, dweight, None, None
+
+
+def _input_grad(dy: Tensor, x: Tensor, weight: Tensor, stride: tuple[int, ...], padding: tuple[int, ...]) -> Tensor:
+    dtype = _dtype(x)
+    if max(stride) > 1:  # as if there were none, and nothing came back from positions that were passed over
+        sizes = (
+            size + 2 * pad - side + 1 for size, pad, side in zip(x.shape[2:], padding, weight.shape[2:], strict=True)
+        )
+        spread = torch.empty(*dy.shape[:2], *sizes, dtype=dtype, memory_format=torch.channels_last).zero_()
+        spread[:, :, :: stride[0], :: stride[1]] = dy
+        dy = spread
+    shaped = x if x.dtype == dtype else torch.empty_like(x, dtype=dtype)  # its numbers are not asked for
+    found = _grads(dy.to(dtype), shaped, weight.to(dtype), (1, 1), padding, (True, False, False))[0]
+    return found.to(x.dtype)
+
+
+def _weight_grad(dy: Tensor, x: Tensor, weight: Tensor, stride: tuple[int, ...], padding: tuple[int, ...]) -> Tensor:
+    dtype = _dtype(x)
+    dy, x = dy.to(dtype), x.to(dtype)
+    if weight.shape[2:] == (_SIDE, _SIDE):
+        return _grads(dy, x, weight.to(dtype), stride, padding, (False, True, False))[1].to(weight.dtype)
+    x = F.pad(x, (padding[1], padding[1], padding[0], padding[0]))
+    height, width = ((size - 1) * step + _SIDE for size, step in zip(dy.shape[2:], stride, strict=True))
+    square = weight.new_empty(len(weight), 1, _SIDE, _SIDE, dtype=dtype)  # its numbers are not asked for
+    found = torch.empty_like(weight)
+    for top in _starts(weight.shape[2]):
+        for left in _starts(weight.shape[3]):
+            met = x[:, :, top : top + height, left : left + width]
+            part = _grads(dy, met, square, stride, (0, 0), (False, True, False))[1]
+            found[:, :, top : top + _SIDE, left : left + _SIDE] = part
+    return found
+
+
+def _grads(
+    dy: Tensor,
+    x: Tensor,
+    weight: Tensor,
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    wanted: tuple[bool, bool, bool],
+) -> tuple[Tensor, Tensor, Tensor]:
+    """torch's own gradients of images, weights and bias, as far as they are wanted."""
+    found: tuple[Tensor, Tensor, Tensor] = torch.ops.aten.convolution_backward(
+        dy, x, weight, None, stride, padding, (1, 1), False, (0, 0), len(weight), wanted
+    )
+    return found
+
+
+def _starts(side: int) -> list[int]:
+    """Where pieces of three begin that together are the whole side.
+
+    >>> _starts(5), _starts(7), _starts(9)
+    ([0, 2], [0, 3, 4], [0, 3, 6])
+    """
+    return [*range(0, side - _SIDE, _SIDE), side - _SIDE]
+
+
+def _dtype(x: Tensor) -> torch.dtype:
+    return torch.float32 if x.dtype == torch.bfloat16 and not _fast_bf16() else x.dtype
+
+
+@cache
+def _fast_bf16() -> bool:
+    return torch.backends.cpu.get_cpu_capability() == "AVX512"

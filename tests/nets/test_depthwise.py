@@ -1,0 +1,109 @@
+"""Gradients of depthwise convolutions that do not go by torch's slow ways are torch's all the same."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from reprise.nets import build
+from reprise.nets import depthwise as module
+from reprise.nets.depthwise import depthwise
+
+Gradients = tuple[Tensor, Tensor, Tensor]
+
+
+def both(
+    x: Tensor, weight: Tensor, stride: tuple[int, int], padding: tuple[int, int], *, exactly: bool = False
+) -> tuple[Gradients, Gradients]:
+    """Output, gradient of the images and of the weights: ours, and torch's own, in double precision if told so."""
+    x, weight = x.detach().requires_grad_(), weight.detach().requires_grad_()
+    ours = depthwise(x, weight, stride, padding)
+    dy = torch.randn(ours.shape, generator=torch.Generator().manual_seed(1)).to(ours.dtype)
+    found = ours, *torch.autograd.grad(ours, (x, weight), dy)
+    if exactly:
+        x, weight, dy = x.detach().double().requires_grad_(), weight.detach().double().requires_grad_(), dy.double()
+    theirs = F.conv2d(x, weight, None, stride, padding, 1, len(weight))
+    return found, (theirs, *torch.autograd.grad(theirs, (x, weight), dy))
+
+
+@given(
+    images=st.integers(1, 3),
+    channels=st.integers(1, 5),
+    sides=st.tuples(st.integers(3, 7), st.integers(3, 7)),
+    more=st.tuples(st.integers(0, 7), st.integers(0, 7)),
+    stride=st.tuples(st.integers(1, 3), st.integers(1, 3)),
+    padding=st.tuples(st.integers(0, 3), st.integers(0, 3)),
+    last=st.booleans(),
+)
+def test_gradients_are_torchs(
+    images: int,
+    channels: int,
+    sides: tuple[int, int],
+    more: tuple[int, int],
+    stride: tuple[int, int],
+    padding: tuple[int, int],
+    last: bool,
+) -> None:
+    random = torch.Generator().manual_seed(0)
+    size = [max(1, side - 2 * pad) + extra for side, pad, extra in zip(sides, padding, more, strict=True)]
+    x = torch.randn(images, channels, *size, generator=random, dtype=torch.float64)
+    if last:
+        x = x.contiguous(memory_format=torch.channels_last)
+    weight = torch.randn(channels, 1, *sides, generator=random, dtype=torch.float64)
+    ours, theirs = both(x, weight, stride, padding)
+    torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.parametrize(("dtype", "digits"), [(torch.bfloat16, 6), (torch.float32, 18)])
+@pytest.mark.parametrize("fast", [True, False])
+@pytest.mark.parametrize(
+    ("side", "stride", "size"), [(3, 1, 12), (3, 2, 13), (5, 1, 1), (5, 1, 3), (5, 1, 12), (5, 2, 15), (7, 2, 9)]
+)
+def test_they_are_as_near_as_their_digits(
+    side: int, stride: int, size: int, fast: bool, dtype: torch.dtype, digits: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside double precision; by oneDNN's kernels, as if the processor computed in bf16 and as if it did not."""
+    monkeypatch.setattr(module, "_fast_bf16", lambda: fast)
+    random = torch.Generator().manual_seed(0)
+    x = torch.randn(8, 48, size, size, generator=random).to(dtype, memory_format=torch.channels_last)
+    weight = torch.randn(48, 1, side, side, generator=random).to(dtype)
+    ours, exact = both(x, weight, (stride, stride), (side // 2, side // 2), exactly=True)
+    for one, other in zip(ours, exact, strict=True):
+        assert one.dtype == dtype
+        assert (one.double() - other).norm() < 2**-digits * other.norm()
+
+
+def test_autocast_reaches_it() -> None:
+    x, weight = torch.randn(2, 3, 6, 6), torch.randn(3, 1, 5, 5, requires_grad=True)
+    with torch.autocast("cpu", torch.bfloat16):
+        y = depthwise(x, weight, (1, 1), (2, 2))
+    assert y.dtype == torch.bfloat16
+    y.float().sum().backward()
+    assert weight.grad is not None
+    assert weight.grad.dtype == torch.float32
+
+
+def test_no_gradient_that_is_not_asked_for() -> None:
+    x, weight = torch.randn(2, 3, 6, 6, requires_grad=True), torch.randn(3, 1, 5, 5)
+    depthwise(x, weight, (2, 2), (2, 2)).sum().backward()
+    assert x.grad is not None
+    assert weight.grad is None
+    with torch.no_grad():
+        assert not depthwise(x, weight, (2, 2), (2, 2)).requires_grad
+
+
+def test_a_network_learns_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    net, x = build("efficientnet_lite0", classes=10).double(), torch.rand(4, 3, 48, 48, dtype=torch.float64)
+    net(x).square().sum().backward()
+    found = {name: parameter.grad for name, parameter in net.named_parameters()}
+    net.zero_grad(set_to_none=True)
+    monkeypatch.setattr(
+        "reprise.nets.efficientnet.depthwise", lambda x, w, stride, pad: F.conv2d(x, w, None, stride, pad, 1, len(w))
+    )
+    net(x).square().sum().backward()
+    for name, parameter in net.named_parameters():
+        torch.testing.assert_close(found[name], parameter.grad, msg=name)
