@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from reprise.nets import build
-from reprise.nets import depthwise as module
 from reprise.nets.depthwise import depthwise
 
 Gradients = tuple[Tensor, Tensor, Tensor]
@@ -59,15 +58,11 @@ def test_gradients_are_torchs(
 
 
 @pytest.mark.parametrize(("dtype", "digits"), [(torch.bfloat16, 6), (torch.float32, 18)])
-@pytest.mark.parametrize("fast", [True, False])
 @pytest.mark.parametrize(
     ("side", "stride", "size"), [(3, 1, 12), (3, 2, 13), (5, 1, 1), (5, 1, 3), (5, 1, 12), (5, 2, 15), (7, 2, 9)]
 )
-def test_they_are_as_near_as_their_digits(
-    side: int, stride: int, size: int, fast: bool, dtype: torch.dtype, digits: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Beside double precision; by oneDNN's kernels, as if the processor computed in bf16 and as if it did not."""
-    monkeypatch.setattr(module, "_fast_bf16", lambda: fast)
+def test_they_are_as_near_as_their_digits(side: int, stride: int, size: int, dtype: torch.dtype, digits: int) -> None:
+    """By oneDNN's kernels, beside double precision."""
     random = torch.Generator().manual_seed(0)
     x = torch.randn(8, 48, size, size, generator=random).to(dtype, memory_format=torch.channels_last)
     weight = torch.randn(48, 1, side, side, generator=random).to(dtype)

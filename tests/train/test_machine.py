@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import pytest
+import torch
 from train.tinyruns import config, images
 
 from reprise.runs import Run
+from reprise.runs.settings import PRECISIONS
 from reprise.train import Training
+from reprise.train.evaluate import forward_precision
+from reprise.train.machine import computes_bf16
 
 
 def test_a_gpu_that_is_not_there_is_a_sentence(monkeypatch):
@@ -18,6 +22,19 @@ def test_a_gpu_that_is_not_there_is_a_sentence(monkeypatch):
 def test_a_device_of_no_known_name_is_a_sentence():
     with pytest.raises(ValueError, match="there is no device 'gpu'; 'cpu' and 'cuda' are known"):
         Training(config(), images(), "gpu")
+
+
+@pytest.mark.parametrize(
+    ("instructions", "bf16"), [("AVX512", True), ("SVE256", True), ("AVX2", False), ("DEFAULT", False)]
+)
+def test_bf16_is_single_precision_where_a_cpu_does_not_compute_in_it(instructions, bf16, monkeypatch):
+    monkeypatch.setattr("torch.backends.cpu.get_cpu_capability", lambda: instructions)
+    monkeypatch.setattr("reprise.train.evaluate.computes_bf16", computes_bf16.__wrapped__)
+    device = torch.device("cpu")
+    for precision in PRECISIONS:
+        with forward_precision(precision, device):
+            assert torch.is_autocast_enabled("cpu") == (bf16 and precision == "bf16")
+    assert computes_bf16.__wrapped__("cuda")
 
 
 def test_an_audit_is_not_trained():

@@ -2,13 +2,11 @@
 
 torch goes by oneDNN there, which has fast kernels for some of these gradients only. That of the weights is slow unless
 they are 3×3, so larger ones are gone through 3×3 at a time. That of the images is slow in bf16 where there is a stride,
-so it is taken as if there were none. A processor without AVX-512 has no fast kernels for bf16 at all; there both
-gradients are taken in single precision.
+so it is taken as if there were none.
 """
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import torch
@@ -48,27 +46,21 @@ class _Depthwise(torch.autograd.Function):
 
 
 def _input_grad(dy: Tensor, x: Tensor, weight: Tensor, stride: tuple[int, ...], padding: tuple[int, ...]) -> Tensor:
-    dtype = _dtype(x)
     if max(stride) > 1:  # as if there were none, and nothing came back from positions that were passed over
-        sizes = (
-            size + 2 * pad - side + 1 for size, pad, side in zip(x.shape[2:], padding, weight.shape[2:], strict=True)
-        )
-        spread = torch.empty(*dy.shape[:2], *sizes, dtype=dtype, memory_format=torch.channels_last).zero_()
+        sides = zip(x.shape[2:], padding, weight.shape[2:], strict=True)
+        sizes = (size + 2 * pad - side + 1 for size, pad, side in sides)
+        spread = torch.empty(*dy.shape[:2], *sizes, dtype=dy.dtype, memory_format=torch.channels_last).zero_()
         spread[:, :, :: stride[0], :: stride[1]] = dy
         dy = spread
-    shaped = x if x.dtype == dtype else torch.empty_like(x, dtype=dtype)  # its numbers are not asked for
-    found = _grads(dy.to(dtype), shaped, weight.to(dtype), (1, 1), padding, (True, False, False))[0]
-    return found.to(x.dtype)
+    return _grads(dy, x, weight, (1, 1), padding, (True, False, False))[0]
 
 
 def _weight_grad(dy: Tensor, x: Tensor, weight: Tensor, stride: tuple[int, ...], padding: tuple[int, ...]) -> Tensor:
-    dtype = _dtype(x)
-    dy, x = dy.to(dtype), x.to(dtype)
     if weight.shape[2:] == (_SIDE, _SIDE):
-        return _grads(dy, x, weight.to(dtype), stride, padding, (False, True, False))[1].to(weight.dtype)
+        return _grads(dy, x, weight, stride, padding, (False, True, False))[1]
     x = F.pad(x, (padding[1], padding[1], padding[0], padding[0]))
     height, width = ((size - 1) * step + _SIDE for size, step in zip(dy.shape[2:], stride, strict=True))
-    square = weight.new_empty(len(weight), 1, _SIDE, _SIDE, dtype=dtype)  # its numbers are not asked for
+    square = weight.new_empty(len(weight), 1, _SIDE, _SIDE)  # its numbers are not asked for
     found = torch.empty_like(weight)
     for top in _starts(weight.shape[2]):
         for left in _starts(weight.shape[3]):
@@ -100,12 +92,3 @@ def _starts(side: int) -> list[int]:
     ([0, 2], [0, 3, 4], [0, 3, 6])
     """
     return [*range(0, side - _SIDE, _SIDE), side - _SIDE]
-
-
-def _dtype(x: Tensor) -> torch.dtype:
-    return torch.float32 if x.dtype == torch.bfloat16 and not _fast_bf16() else x.dtype
-
-
-@cache
-def _fast_bf16() -> bool:
-    return torch.backends.cpu.get_cpu_capability() == "AVX512"

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from reprise.learners import Batch
+from reprise.train.machine import computes_bf16
 from reprise.train.pixels import Pixels
 
 ModuleT = TypeVar("ModuleT", bound=nn.Module)
@@ -30,8 +31,8 @@ def arithmetic(name: str) -> Iterator[None]:
 
 
 def forward_precision(name: str, device: torch.device) -> torch.autocast:
-    """For forward passes alone: bf16 where torch deems it safe, if the precision is bf16."""
-    return torch.autocast(device.type, torch.bfloat16, enabled=name == "bf16")
+    """For forward passes alone: bf16 where torch deems it safe, if it is asked for and the device computes in it."""
+    return torch.autocast(device.type, torch.bfloat16, enabled=name == "bf16" and computes_bf16(device.type))
 
 
 def _batches(ids: Tensor, pixels: Pixels) -> tuple[Tensor, ...]:

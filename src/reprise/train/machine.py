@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import torch
+
+_NO_BF16 = ("AVX2", "DEFAULT", "NO AVX")  # CPU instructions
 
 
 def find_device(device: str | torch.device) -> torch.device:
@@ -16,6 +19,15 @@ def find_device(device: str | torch.device) -> torch.device:
     if found.type == "cuda" and not torch.cuda.is_available():
         raise ValueError(f"device {str(device)!r} was asked for, but torch finds no GPU here; 'cpu' always works")
     return found
+
+
+@cache
+def computes_bf16(kind: str) -> bool:
+    """Whether a device of this kind computes in bf16 itself, and does not make it up from other instructions.
+
+    On a CPU without AVX-512 a step in bf16 takes some ten times as long as one in single precision.
+    """
+    return kind != "cpu" or torch.backends.cpu.get_cpu_capability() not in _NO_BF16
 
 
 def made_by(device: torch.device, processes: int = 1) -> dict[str, Any]:

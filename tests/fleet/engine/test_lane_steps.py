@@ -25,6 +25,7 @@ from reprise.learners.er import ER
 from reprise.runs.plan import Labels
 from reprise.train import Images, Run, Training, steps
 from reprise.train.evaluate import correct_per_class
+from reprise.train.machine import computes_bf16
 from reprise.train.pixels import Pixels
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -282,7 +283,7 @@ def test_a_learner_with_passes_of_its_own_has_them_on_a_lane(norm, monkeypatch):
 @pytest.mark.usefixtures("own_norm")
 @pytest.mark.parametrize("own", [True, False])
 def test_before_is_called_of_learners_with_passes_of_their_own_alone(own, monkeypatch):
-    """And where the step's own passes are: a run in bf16 has them in bf16."""
+    """And where the step's own passes are: a run in bf16 has them in bf16, where the device computes in it."""
     called = []
     monkeypatch.setattr(ER, "before", lambda self, step: called.append(torch.is_autocast_enabled(DEVICE.type)))
     monkeypatch.setattr(ER, "own_passes", own)
@@ -294,4 +295,4 @@ def test_before_is_called_of_learners_with_passes_of_their_own_alone(own, monkey
     lane.begin(0, planned, initial_row(nets.build(classes=CLASSES, head="cosine", seed=0)))
     lane.advance(1)  # with nothing stored, and so outside the graph
     lane.synchronize()
-    assert called == [True] * own
+    assert called == [computes_bf16(DEVICE.type)] * own
