@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import nullcontext
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -10,7 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from reprise.nets import build
-from reprise.nets.depthwise import depthwise
+from reprise.nets.depthwise import _Depthwise, depthwise
 
 Gradients = tuple[Tensor, Tensor, Tensor]
 
@@ -20,7 +23,7 @@ def both(
 ) -> tuple[Gradients, Gradients]:
     """Output, gradient of the images and of the weights: ours, and torch's own, in double precision if told so."""
     x, weight = x.detach().requires_grad_(), weight.detach().requires_grad_()
-    ours = depthwise(x, weight, stride, padding)
+    ours: Tensor = _Depthwise.apply(x, weight, stride, padding)  # type: ignore[no-untyped-call]
     dy = torch.randn(ours.shape, generator=torch.Generator().manual_seed(1)).to(ours.dtype)
     found = ours, *torch.autograd.grad(ours, (x, weight), dy)
     if exactly:
@@ -72,33 +75,40 @@ def test_they_are_as_near_as_their_digits(side: int, stride: int, size: int, dty
         assert (one.double() - other).norm() < 2**-digits * other.norm()
 
 
-def test_autocast_reaches_it() -> None:
+def test_it_is_taken_in_bf16_alone() -> None:
+    """There a gradient has no gradient of its own. In single precision it is torch's, and has."""
     x, weight = torch.randn(2, 3, 6, 6), torch.randn(3, 1, 5, 5, requires_grad=True)
     with torch.autocast("cpu", torch.bfloat16):
-        y = depthwise(x, weight, (1, 1), (2, 2))
-    assert y.dtype == torch.bfloat16
-    y.float().sum().backward()
-    assert weight.grad is not None
-    assert weight.grad.dtype == torch.float32
+        halved = depthwise(x, weight, (1, 1), (2, 2))
+    single = depthwise(x, weight, (1, 1), (2, 2))
+    assert (halved.dtype, single.dtype) == (torch.bfloat16, torch.float32)
+    for y, way in ((halved, pytest.raises(RuntimeError, match="once_differentiable")), (single, nullcontext())):
+        (found,) = torch.autograd.grad(y.float().square().sum(), weight, create_graph=True)
+        assert found.dtype == torch.float32
+        with way:
+            found.sum().backward()
 
 
 def test_no_gradient_that_is_not_asked_for() -> None:
     x, weight = torch.randn(2, 3, 6, 6, requires_grad=True), torch.randn(3, 1, 5, 5)
-    depthwise(x, weight, (2, 2), (2, 2)).sum().backward()
-    assert x.grad is not None
-    assert weight.grad is None
-    with torch.no_grad():
-        assert not depthwise(x, weight, (2, 2), (2, 2)).requires_grad
+    with torch.autocast("cpu", torch.bfloat16):
+        depthwise(x, weight, (2, 2), (2, 2)).float().sum().backward()
+        assert x.grad is not None
+        assert weight.grad is None
+        with torch.no_grad():
+            assert not depthwise(x, weight, (2, 2), (2, 2)).requires_grad
 
 
 def test_a_network_learns_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In double precision, where nothing but an error can tell them apart."""
     net, x = build("efficientnet_lite0", classes=10).double(), torch.rand(4, 3, 48, 48, dtype=torch.float64)
-    net(x).square().sum().backward()
-    found = {name: parameter.grad for name, parameter in net.named_parameters()}
-    net.zero_grad(set_to_none=True)
-    monkeypatch.setattr(
-        "reprise.nets.efficientnet.depthwise", lambda x, w, stride, pad: F.conv2d(x, w, None, stride, pad, 1, len(w))
-    )
-    net(x).square().sum().backward()
-    for name, parameter in net.named_parameters():
-        torch.testing.assert_close(found[name], parameter.grad, msg=name)
+
+    def gradients(way: Callable[..., Tensor]) -> dict[str, Tensor | None]:
+        monkeypatch.setattr("reprise.nets.efficientnet.depthwise", way)
+        net.zero_grad(set_to_none=True)
+        net(x).square().sum().backward()
+        return {name: parameter.grad for name, parameter in net.named_parameters()}
+
+    ours, theirs = gradients(_Depthwise.apply), gradients(depthwise)
+    for name, gradient in theirs.items():
+        torch.testing.assert_close(ours[name], gradient, msg=name)

@@ -1,7 +1,7 @@
-"""Convolutions of each channel by itself, with gradients that are fast on a CPU.
+"""Convolutions of each channel by itself, with gradients that are fast in bf16 on a CPU.
 
-torch goes by oneDNN there, which has fast kernels for some of these gradients only. That of the weights is slow unless
-they are 3×3, so larger ones are gone through 3×3 at a time. That of the images is slow in bf16 where there is a stride,
+torch goes by oneDNN there, which has fast kernels in bf16 for some of these gradients only. That of the weights is slow
+unless they are 3×3, so larger ones are gone through 3×3 at a time. That of the images is slow where there is a stride,
 so it is taken as if there were none.
 """
 
@@ -19,12 +19,11 @@ _SIDE = 3  # of weights whose gradient is fast
 
 def depthwise(x: Tensor, weight: Tensor, stride: tuple[int, ...], padding: tuple[int, ...]) -> Tensor:
     """`torch.nn.functional.conv2d` with as many groups as channels, and one output for each."""
-    if not (x.is_cpu and torch.is_grad_enabled() and min(weight.shape[2:]) >= _SIDE):
+    dtype = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else x.dtype
+    if not (x.is_cpu and torch.is_grad_enabled() and dtype == torch.bfloat16 and min(weight.shape[2:]) >= _SIDE):
         return F.conv2d(x, weight, None, stride, padding, 1, len(weight))
-    if torch.is_autocast_enabled("cpu"):  # which would not reach the backward pass
-        dtype = torch.get_autocast_dtype("cpu")
-        x, weight = x.to(dtype), weight.to(dtype)
-    result: Tensor = _Depthwise.apply(x, weight, stride, padding)  # type: ignore[no-untyped-call]
+    # Autocast would not reach the backward pass.
+    result: Tensor = _Depthwise.apply(x.to(dtype), weight.to(dtype), stride, padding)  # type: ignore[no-untyped-call]
     return result
 
 
