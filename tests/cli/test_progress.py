@@ -5,11 +5,14 @@ from __future__ import annotations
 import io
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
-from reprise.cli import progress
-from reprise.cli.progress import EVERY, FIRST, Heartbeat, Pace, progress_bar
+from reprise.cli import main, progress
+from reprise.cli.progress import EVERY, FIRST, Heartbeat, Pace, Reach, progress_bar
 
 
 class Clock:
@@ -80,3 +83,28 @@ def test_a_long_call_does_not_keep_the_lines_back(monkeypatch: pytest.MonkeyPatc
         while not stderr.getvalue() and time.monotonic() < until:
             time.sleep(0.01)
     assert stderr.getvalue() == "Auditing: 1 of 4\n"
+
+
+@pytest.mark.parametrize(
+    ("module", "command"),
+    [
+        ("audit", ["audit", "--classes", "4", "--steps", "5", "--retrieval", "iid,rpr", "--seeds", "2"]),
+        ("study", ["study", "run", "coverage", "--small", "--seeds", "1", "--error-seeds", "2"]),
+    ],
+)
+def test_a_command_says_which_runs_it_knew(
+    module: str, command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[tuple[int, int]] = []
+
+    @contextmanager
+    def bar(total: int, what: str) -> Iterator[Reach]:
+        yield lambda done, known=0: told.append((done, known))
+
+    monkeypatch.setattr(f"reprise.cli.{module}.progress_bar", bar)
+    for again in (False, True):
+        told.clear()
+        assert main([*command, "--jobs", "1", "--out", str(tmp_path / "store")]) == 0
+        done, known = told[-1]
+        assert done > 1
+        assert known == (done if again else 0)

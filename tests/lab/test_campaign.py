@@ -41,6 +41,16 @@ def test_every_record_is_kept_when_its_run_is_given(store: Store) -> None:
         assert (outcome.error, outcome.known) == (None, False)
 
 
+def test_progress_says_how_many_had_a_record(store: Store) -> None:
+    half = campaign(RUNS, Here(), store)
+    next(half)
+    half.close()
+    told: list[Progress] = []
+    list(campaign(RUNS, Here(), store, watch=told.append))
+    assert (told[0].done, told[0].known) == (1, 1)
+    assert (told[-1].done, told[-1].known) == (len(RUNS), 1)
+
+
 def test_what_has_a_record_is_not_made_again(store: Store) -> None:
     half = campaign(RUNS, Here(), store)
     first = next(half)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from reprise.nets import build
+from reprise.nets import depthwise as module
 from reprise.nets.depthwise import _Depthwise, depthwise
 
 Gradients = tuple[Tensor, Tensor, Tensor]
@@ -89,14 +90,49 @@ def test_it_is_taken_in_bf16_alone() -> None:
             found.sum().backward()
 
 
-def test_no_gradient_that_is_not_asked_for() -> None:
-    x, weight = torch.randn(2, 3, 6, 6, requires_grad=True), torch.randn(3, 1, 5, 5)
+@pytest.mark.parametrize(("wanted", "other"), [(0, "_weight_grad"), (1, "_input_grad")])
+def test_no_gradient_that_is_not_asked_for(wanted: int, other: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, other, refuse)
+    given = [torch.randn(2, 3, 6, 6).bfloat16(), torch.randn(3, 1, 5, 5).bfloat16()]
+    given[wanted].requires_grad_()
+    depthwise(given[0], given[1], (2, 2), (2, 2)).sum().backward()
+    assert given[wanted].grad is not None
+
+
+def refuse(*_: object) -> Tensor:
+    raise AssertionError("this is not to be called")
+
+
+def test_what_is_torchs_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without gradients, in other precisions, and for kernels that are small."""
+    monkeypatch.setattr(_Depthwise, "apply", refuse)
+    x, weight = torch.randn(2, 3, 6, 6), torch.randn(3, 1, 5, 5, requires_grad=True)
+    with torch.no_grad():
+        assert not depthwise(x.bfloat16(), weight.bfloat16(), (1, 1), (2, 2)).requires_grad
+    assert depthwise(x, weight, (1, 1), (2, 2)).dtype == torch.float32
+    assert depthwise(x.bfloat16(), weight[:, :, :1].bfloat16(), (1, 1), (0, 2)).shape == x.shape
     with torch.autocast("cpu", torch.bfloat16):
-        depthwise(x, weight, (2, 2), (2, 2)).float().sum().backward()
-        assert x.grad is not None
-        assert weight.grad is None
-        with torch.no_grad():
-            assert not depthwise(x, weight, (2, 2), (2, 2)).requires_grad
+        assert depthwise(x.double(), weight.double(), (1, 1), (2, 2)).dtype == torch.float64
+    with torch.autocast("cpu", torch.float16):
+        assert depthwise(x, weight, (1, 1), (2, 2)).dtype == torch.float16
+
+
+def test_a_network_takes_it_for_its_depthwise_convolutions_in_bf16(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernels: list[int] = []
+    ours = _Depthwise.apply
+
+    def counted(x: Tensor, weight: Tensor, *rest: object) -> Tensor:
+        kernels.append(weight.shape[2])
+        found: Tensor = ours(x, weight, *rest)  # type: ignore[no-untyped-call]
+        return found
+
+    monkeypatch.setattr(_Depthwise, "apply", counted)
+    net, x = build("efficientnet_lite0", classes=10), torch.rand(2, 3, 40, 56)
+    with torch.autocast("cpu", torch.bfloat16):
+        net(x)
+    assert (kernels.count(3), kernels.count(5), len(kernels)) == (7, 9, 16)
+    net(x)
+    assert len(kernels) == 16
 
 
 def test_a_network_learns_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

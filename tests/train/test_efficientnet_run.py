@@ -20,8 +20,9 @@ def larger(times: int) -> Images:
     return Images(*(replace(part, images=part.images.repeat(times, 1).repeat(times, 2)) for part in parts))
 
 
-def test_it_resumes_to_the_same_weights(tmp_path: Path) -> None:
-    run, shown = config(**LITE, learner="er-ace", tasks=2, batch=16), larger(3)
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_it_resumes_to_the_same_weights(precision: str, tmp_path: Path) -> None:
+    run, shown = config(**LITE, learner="er-ace", tasks=2, batch=16, precision=precision), larger(3)
     whole = train(run, shown)
 
     class Stop(Exception):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
@@ -60,6 +62,11 @@ def test_batches_on_a_cpu_are_small_where_images_are_large(side, batch, monkeypa
     parts = evaluate._batches(torch.arange(300), pixels)
     assert [len(part) for part in parts] == [batch] * (300 // batch) + [300 % batch]
     assert torch.equal(torch.cat(parts), torch.arange(300))
+
+
+def test_height_and_width_are_known():
+    wide = replace(images().test, images=images().test.images[:, :5])
+    assert Pixels(wide, CPU).size == (5, 16)
 
 
 def test_no_images_give_no_hits(net):

@@ -25,10 +25,19 @@ def test_a_device_of_no_known_name_is_a_sentence():
 
 
 @pytest.mark.parametrize(
-    ("instructions", "bf16"), [("AVX512", True), ("SVE256", True), ("AVX2", False), ("DEFAULT", False)]
+    ("machine", "instructions", "has", "bf16"),
+    [
+        ("x86_64", "AVX512", True, True),
+        ("x86_64", "AVX512", False, False),
+        ("x86_64", "AVX2", True, False),  # torch was told to do without
+        ("AMD64", "DEFAULT", False, False),
+        ("arm64", "DEFAULT", False, True),
+    ],
 )
-def test_bf16_is_single_precision_where_a_cpu_does_not_compute_in_it(instructions, bf16, monkeypatch):
+def test_bf16_is_single_precision_where_a_cpu_has_no_instructions_for_it(machine, instructions, has, bf16, monkeypatch):
+    monkeypatch.setattr("platform.machine", lambda: machine)
     monkeypatch.setattr("torch.backends.cpu.get_cpu_capability", lambda: instructions)
+    monkeypatch.setattr("torch.cpu.get_capabilities", lambda: {"avx512_bf16": has}, raising=False)
     monkeypatch.setattr("reprise.train.evaluate.computes_bf16", computes_bf16.__wrapped__)
     device = torch.device("cpu")
     for precision in PRECISIONS:

@@ -87,7 +87,13 @@ class Audit(_Settings):  # type: ignore[misc]
         store = None if self.out is None else Store(self.out)
         found: dict[Run, Record] = {}
         with progress_bar(len(runs), "Auditing") as progress, work():
-            made = campaign(runs, choose(runs, jobs=self.jobs), store, watch=lambda now: progress(now.done), warn=say)
+            made = campaign(
+                runs,
+                choose(runs, jobs=self.jobs),
+                store,
+                watch=lambda now: progress(now.done, now.known),
+                warn=say,
+            )
             with closing(made) as ended:
                 for outcome in ended:
                     if outcome.record is None:

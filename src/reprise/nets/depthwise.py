@@ -1,8 +1,8 @@
-"""Convolutions of each channel by itself, with gradients that are fast in bf16 on a CPU.
+"""Depthwise convolutions whose gradients are fast in bf16 on a CPU.
 
-torch goes by oneDNN there, which has fast kernels in bf16 for some of these gradients only. That of the weights is slow
-unless they are 3×3, so larger ones are gone through 3×3 at a time. That of the images is slow where there is a stride,
-so it is taken as if there were none.
+torch uses oneDNN there, which has fast kernels in bf16 for some of these gradients only. That of the weight is slow
+unless it is 3×3, so larger ones are computed 3×3 at a time. That of the input is slow where there is a stride, so it is
+computed as if there were none.
 """
 
 from __future__ import annotations
@@ -14,16 +14,19 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-_SIDE = 3  # of weights whose gradient is fast
+_SIDE = 3  # of a kernel whose gradient is fast
 
 
 def depthwise(x: Tensor, weight: Tensor, stride: tuple[int, ...], padding: tuple[int, ...]) -> Tensor:
     """`torch.nn.functional.conv2d` with as many groups as channels, and one output for each."""
-    dtype = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else x.dtype
-    if not (x.is_cpu and torch.is_grad_enabled() and dtype == torch.bfloat16 and min(weight.shape[2:]) >= _SIDE):
+    half = torch.bfloat16
+    autocast = torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu") == half
+    suits = (half, torch.float32) if autocast else (half,)
+    ours = x.is_cpu and torch.is_grad_enabled() and x.dtype in suits and weight.dtype in suits
+    if not ours or min(weight.shape[2:]) < _SIDE:
         return F.conv2d(x, weight, None, stride, padding, 1, len(weight))
     # Autocast would not reach the backward pass.
-    result: Tensor = _Depthwise.apply(x.to(dtype), weight.to(dtype), stride, padding)  # type: ignore[no-untyped-call]
+    result: Tensor = _Depthwise.apply(x.to(half), weight.to(half), stride, padding)  # type: ignore[no-untyped-call]
     return result
 
 
@@ -38,9 +41,9 @@ class _Depthwise(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
-        of_images, of_weights, *_ = ctx.needs_input_grad
-        dx = _input_grad(dy, x, weight, ctx.stride, ctx.padding) if of_images else None
-        dweight = _weight_grad(dy, x, weight, ctx.stride, ctx.padding) if of_weights else None
+        of_input, of_weight, *_ = ctx.needs_input_grad
+        dx = _input_grad(dy, x, weight, ctx.stride, ctx.padding) if of_input else None
+        dweight = _weight_grad(dy, x, weight, ctx.stride, ctx.padding) if of_weight else None
         return dx, dweight, None, None
 
 
@@ -48,7 +51,8 @@ def _input_grad(dy: Tensor, x: Tensor, weight: Tensor, stride: tuple[int, ...], 
     if max(stride) > 1:  # as if there were none, and nothing came back from positions that were passed over
         sides = zip(x.shape[2:], padding, weight.shape[2:], strict=True)
         sizes = (size + 2 * pad - side + 1 for size, pad, side in sides)
-        spread = torch.empty(*dy.shape[:2], *sizes, dtype=dy.dtype, memory_format=torch.channels_last).zero_()
+        spread = torch.empty(*dy.shape[:2], *sizes, dtype=dy.dtype, device=dy.device, memory_format=torch.channels_last)
+        spread.zero_()
         spread[:, :, :: stride[0], :: stride[1]] = dy
         dy = spread
     return _grads(dy, x, weight, (1, 1), padding, (True, False, False))[0]
@@ -77,7 +81,7 @@ def _grads(
     padding: tuple[int, ...],
     wanted: tuple[bool, bool, bool],
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """torch's own gradients of images, weights and bias, as far as they are wanted."""
+    """torch's own gradients of input, weight and bias, as far as they are wanted."""
     found: tuple[Tensor, Tensor, Tensor] = torch.ops.aten.convolution_backward(
         dy, x, weight, None, stride, padding, (1, 1), False, (0, 0), len(weight), wanted
     )

@@ -52,7 +52,7 @@ class SameConv2d(nn.Conv2d):
         )
         if (top, left) != (bottom, right):
             x, top, left = F.pad(x, (left, right, top, bottom)), 0, 0
-        if self.groups == len(self.weight):
+        if self.groups == self.in_channels == self.out_channels:
             return depthwise(x, self.weight, self.stride, (top, left))
         return F.conv2d(x, self.weight, None, self.stride, (top, left), self.dilation, self.groups)
 

@@ -16,7 +16,7 @@ from reprise.train.pixels import Pixels
 ModuleT = TypeVar("ModuleT", bound=nn.Module)
 
 _BATCH = 2000
-_SMALLEST, _IN_CACHE = 32, 1 << 17  # on a CPU: images, and pixels; with more, a layer's output leaves the cache
+_SMALLEST, _IN_CACHE = 32, 1 << 17  # on a CPU: images, and pixels; of smaller batches more stays in the cache
 
 
 @contextlib.contextmanager

@@ -32,6 +32,7 @@ from reprise.runs.augmentation import PAD
 from reprise.runs.run import Run
 from reprise.runs.settings import StreamSettings
 from reprise.train.evaluate import arithmetic, forward_precision
+from reprise.train.machine import computes_bf16
 from reprise.train.pixels import Pixels
 from reprise.train.state import make_network
 
@@ -93,7 +94,8 @@ class Lane:
         self.crops = zeros(longest, positions, 3, dtype=torch.int8)
         self.counter = zeros(dtype=torch.int64)
         self.active = zeros(dtype=torch.int32)
-        dtype = torch.bfloat16 if self.precision == "bf16" else torch.float32
+        halved = self.precision == "bf16" and computes_bf16(device.type)
+        dtype = torch.bfloat16 if halved else torch.float32
         self.x = zeros(positions, height, width, 3, dtype=dtype)
         self.y, self.example = zeros(positions, dtype=torch.int64), zeros(positions, dtype=torch.int64)
         self.keep, self.group = zeros(batch, dtype=torch.int64), zeros(batch, dtype=torch.int64)
