@@ -105,6 +105,14 @@ def test_whatever_happens_to_bytes_is_found_or_changes_nothing(record: Record, r
         assert same(found, record)
 
 
+def test_a_number_that_has_become_too_large_is_found() -> None:
+    text = text_of(seal({"format": NOW, "seconds": 3.5e16}))
+    assert b"3.5e+16" in text
+    for number in (b"3.5e+999", b"-3.5e+999"):
+        with pytest.raises(Damaged, match="a number that no record can hold"):
+            parse_record(text.replace(b"3.5e+16", number), NOW)
+
+
 def test_lines_of_another_record_are_found(path: Path) -> None:
     """Also where they are whole, and the checksum is that of the other."""
     lines = text_of(seal(CONTENT)).splitlines(keepends=True)
