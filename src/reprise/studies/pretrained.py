@@ -89,8 +89,8 @@ RATES = Study(
     columns=(Column("ema.final"), Column("live.final")),
     seeds=2,
     notes=(
-        "The rate with the highest mean of the averaged network over both streams is taken for pretrained-gaps. It is "
-        "chosen under iid, so that what is compared there has no part in it.",
+        "The rate with the highest mean of the averaged network over both streams was to be taken for pretrained-gaps, "
+        f"under iid, so that what is compared there has no part in it. Its runs were begun at {LEARNING_RATE} before.",
         "The small form trains a narrow ResNet from scratch on glyphs, at two of the rates.",
         BF16,
     ),
