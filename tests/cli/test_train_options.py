@@ -33,9 +33,9 @@ COMMON = {"mask", "seed", "seeds", "config"}
 GIVEN: dict[str, Any] = {
     "dataset": "cifar100", "imbalance": 10.0, "imbalance_seed": 5, "learner": "er-ace", "head": "linear",
     "storage": "brs", "retrieval": "mir:50", "buffer": 100, "replay": 4, "precision": "bf16", "backbone": "vit_tiny",
-    "width": 64, "pretrained": True, "lr": 0.5, "optimizer": "adam", "batch": 16, "tasks": 5, "order": "permuted",
-    "validation": True, "passes": "joint", "augment": "none", "size": 32, "holdout": 0.1, "per_class": 9,
-    "test_per_class": 8, "evaluate_every": 3, "virtual_loss": "own", "scoring": "eval",
+    "width": 64, "pretrained": True, "bn_momentum": 0.25, "lr": 0.5, "optimizer": "adam", "batch": 16, "tasks": 5,
+    "order": "permuted", "validation": True, "passes": "joint", "augment": "none", "size": 32, "holdout": 0.1,
+    "per_class": 9, "test_per_class": 8, "evaluate_every": 3, "virtual_loss": "own", "scoring": "eval",
     "momentum": 0.0, "weight_decay": 0.25, "ema": 99, "disjoint": 0.5, "blur": 0.125, "hyper": {"mask": "present"},
 }  # fmt: skip
 

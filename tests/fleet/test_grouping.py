@@ -55,6 +55,8 @@ def test_networks_are_stacked_unless_the_learner_has_passes_of_its_own():
     stackable, own = nets.build(classes=3, width=2), Thin(3, "cosine", 0, batchnorm=False)
     assert [stacks(config(learner=name), stackable) for name in ("er", "der++", "refresh")] == [True, True, False]
     assert not stacks(config(learner="er"), own)
+    for momentum, stacked in ((0.1, True), (0.05, False)):  # the kernels know one
+        assert stacks(config(), nets.build(classes=3, width=2, bn_momentum=momentum)) is stacked
 
 
 def test_without_triton_nothing_is_captured(monkeypatch):
@@ -84,6 +86,7 @@ BOUND = {
     "width": 3,
     "head": "linear",
     "pretrained": True,
+    "bn_momentum": 0.05,
     "batch": 9,
     "tasks": 2,
     "validation": True,

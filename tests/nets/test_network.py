@@ -52,3 +52,21 @@ def test_what_the_resnet_says_of_itself_is_true() -> None:
             y = block(y)
         torch.testing.assert_close(net(x), net.fc(y.mean((2, 3))))
     assert shapes[::2] == [(1, 1), (1, 1), (2, 1)]
+
+
+def test_momentum_of_every_batchnorm_can_be_set() -> None:
+    usual, set_to = nets.build(classes=3, width=2), nets.build(classes=3, width=2, bn_momentum=0.25)
+    assert {norm.momentum for norm in usual.norms()} == {0.1}
+    assert {norm.momentum for norm in set_to.norms()} == {0.25}
+    assert len(set_to.norms()) == 20
+    assert all(torch.equal(one, other) for one, other in zip(usual.parameters(), set_to.parameters(), strict=True))
+    x = torch.rand(4, 3, 8, 8)
+    first = torch.nn.functional.conv2d(x, set_to.get_parameter("conv1.weight"), padding=1).mean((0, 2, 3))
+    set_to.train()(x)
+    torch.testing.assert_close(set_to.bn1.running_mean, 0.25 * first)
+
+
+@pytest.mark.parametrize("momentum", [-0.1, 1.5, float("nan")])
+def test_momentum_that_is_no_share_is_refused(momentum: float) -> None:
+    with pytest.raises(ValueError, match=r"bn_momentum must be from 0 to 1, got "):
+        nets.build(classes=3, width=2, bn_momentum=momentum)

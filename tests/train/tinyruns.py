@@ -137,7 +137,7 @@ class Thin(nets.Network):
 def thin_networks(batchnorm: bool = True) -> Iterator[None]:
     """Within it, runs are made around thin networks; without BatchNorm nothing mixes the examples of a batch."""
 
-    def build(backbone: str, *, classes: int, head: str, width: int, seed: int, pretrained: bool) -> nets.Network:
+    def build(backbone: str, *, classes: int, head: str, width: int, seed: int, **_: object) -> nets.Network:
         return Thin(classes, head, seed, batchnorm)
 
     usual = nets.build

@@ -11,6 +11,7 @@ from reprise.runs.run import Run
 
 _FREE = {"seed", "imbalance", "imbalance_seed", "storage", "retrieval", "buffer", "order", "disjoint", "blur"}
 """What runs on one lane may differ in: it is on their tapes, or in their initial weights."""
+_MOMENTUM = 0.1  # of BatchNorm in the kernels that compute several networks together
 
 
 def capturable(run: Run) -> bool:
@@ -32,7 +33,8 @@ def capturable(run: Run) -> bool:
 
 def stacks(run: Run, net: Network) -> bool:
     """Whether the networks of several such runs are computed together; else a run has a lane to itself."""
-    return net.stackable and (run.learner is None or not find_learner(run.learner.name).own_passes)
+    usual = all(norm.momentum == _MOMENTUM for norm in net.norms())
+    return net.stackable and usual and (run.learner is None or not find_learner(run.learner.name).own_passes)
 
 
 def lane_kind(run: Run) -> tuple[object, ...]:

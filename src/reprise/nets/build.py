@@ -42,13 +42,14 @@ def build(
     width: int = 64,
     seed: int = 0,
     pretrained: bool = False,
+    bn_momentum: float | None = None,
 ) -> Network:
     """A network on the CPU whose initial weights are the same for every arm of one seed.
 
     `backbone` is 'resnet18', 'efficientnet_lite0' to 'efficientnet_lite2', a name that somebody has registered, or any
     name timm knows; `head` is 'cosine' or 'linear'; `width` is the ResNet's. Torch's global generator is neither read
     nor moved. The weights of our own networks are the same on every machine and under every torch, and those below the
-    head are the same whatever the head and the number of classes.
+    head are the same whatever the head and the number of classes. `bn_momentum` is that of every BatchNorm, if given.
 
     >>> import torch
     >>> net = build("resnet18", classes=100, width=8, seed=0)
@@ -65,8 +66,17 @@ def build(
             net = make(classes, head=head, width=width, random=random, pretrained=pretrained)
         if not isinstance(net, Network):
             raise TypeError(f"the builder of {backbone!r} must give a reprise.nets.Network, got {type(net).__name__}")
-        return net
-    return TimmNetwork(backbone, classes, head, random=random, pretrained=pretrained)
+    else:
+        net = TimmNetwork(backbone, classes, head, random=random, pretrained=pretrained)
+    if bn_momentum is not None:
+        if not 0 <= bn_momentum <= 1:
+            raise ValueError(f"bn_momentum must be from 0 to 1, got {bn_momentum!r}")
+        norms = net.norms()
+        if not norms:
+            raise ValueError(f"bn_momentum is for networks with BatchNorm; {backbone!r} has none, got {bn_momentum!r}")
+        for norm in norms:
+            norm.momentum = bn_momentum
+    return net
 
 
 def from_timm(backbone: str) -> bool:

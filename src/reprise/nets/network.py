@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from reprise.nets.heads import CosineHead, LinearHead
+
+BatchNorm: TypeAlias = _BatchNorm
+"""Any of torch's batch normalisation layers."""
 
 
 class Network(nn.Module):
@@ -34,7 +37,11 @@ class Network(nn.Module):
     @property
     def mixes_examples(self) -> bool:
         """Whether in training an image's features depend on the other images of its batch, as BatchNorm makes them."""
-        return any(isinstance(module, _BatchNorm) for module in self.modules())
+        return bool(self.norms())
+
+    def norms(self) -> list[BatchNorm]:
+        """Its BatchNorm layers."""
+        return [module for module in self.modules() if isinstance(module, _BatchNorm)]
 
     @abstractmethod
     def features(self, x: Tensor) -> Tensor:

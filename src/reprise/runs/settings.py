@@ -247,6 +247,18 @@ class NetworkSettings(Section):
     width: int = whole(64, "Channels of resnet18's first layer; the others follow.", "W")
     head: str = choice("cosine", HEADS, "The network's last layer.")
     pretrained: bool = flag("Begin with published weights.")
+    bn_momentum: float | None = real(
+        None,
+        "BatchNorm's momentum: how far a batch moves the running statistics that tests use, from 0 to 1.",
+        "M",
+        least=0,
+        unset="the network's",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.bn_momentum is not None and self.bn_momentum > 1:
+            raise ValueError(f"bn_momentum must be from 0 to 1, got {self.bn_momentum:g}")
 
 
 @dataclass(frozen=True)

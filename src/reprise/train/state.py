@@ -47,6 +47,7 @@ def make_network(run: Run, classes: int) -> nets.Network:
         width=network.width,
         seed=run.seed,
         pretrained=network.pretrained,
+        bn_momentum=network.bn_momentum,
     )
 
 
