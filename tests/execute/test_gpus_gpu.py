@@ -85,8 +85,8 @@ def test_a_mixture_gives_every_run_its_end(tmp_path):
     assert ends[diverged].name.endswith("seed 9")
     assert "resnet19" in str(ends[unknown].error)
     last = told[-1]
-    assert (last.done, last.failed, last.total) == (9, 2, 9)
-    assert last.steps == sum(plan(run).plan.steps for run in (*GROUP, diverged, plainly, other))
+    assert (last.done, last.failed, last.total) == (10, 2, 10)
+    assert last.steps == sum(plan(run).plan.steps for run in (*GROUP, diverged, plainly, other, refresh))
 
 
 @pytest.mark.usefixtures("planned_here")

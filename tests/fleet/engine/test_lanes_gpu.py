@@ -205,7 +205,7 @@ def test_a_step_of_the_papers_network_is_the_plain_loops():
 @pytest.fixture
 def built_of(monkeypatch):
     def use(network):
-        def build(backbone, *, classes, head="cosine", width=64, seed=0, pretrained=False):
+        def build(backbone, *, classes, head="cosine", width=64, seed=0, **_):
             return network(classes, head, seed)
 
         monkeypatch.setattr(nets, "build", build)
