@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -66,7 +68,10 @@ def test_momentum_of_every_batchnorm_can_be_set() -> None:
     torch.testing.assert_close(set_to.bn1.running_mean, 0.25 * first)
 
 
-@pytest.mark.parametrize("momentum", [-0.1, 1.5, float("nan")])
-def test_momentum_that_is_no_share_is_refused(momentum: float) -> None:
-    with pytest.raises(ValueError, match=r"bn_momentum must be from 0 to 1, got "):
+@pytest.mark.parametrize(
+    ("momentum", "said"),
+    [(-0.1, "from 0 to 1"), (1.5, "from 0 to 1"), (float("nan"), "finite"), ("0.1", "a number"), (True, "a number")],
+)
+def test_momentum_that_is_no_share_is_refused(momentum: Any, said: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=f"bn_momentum must be {said}, got "):
         nets.build(classes=3, width=2, bn_momentum=momentum)

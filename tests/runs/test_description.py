@@ -39,7 +39,7 @@ WRONG = [
     ("head", "cosin", ["head", "cosine", "linear"]),
     ("pretrained", "yes", ["pretrained", "True or False"]),
     ("bn_momentum", -0.1, ["bn_momentum", "0 or more"]),
-    ("bn_momentum", 1.5, ["bn_momentum", "from 0 to 1"]),
+    ("bn_momentum", 1.5, ["bn_momentum", "1 or less"]),
     ("batch", 0, ["batch", "1 or more"]),
     ("tasks", 0, ["tasks", "1 or more"]),
     ("order", "alphabetical", ["order", "label", "permuted"]),

@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from importlib.util import find_spec
 from typing import Protocol
 
+from reprise.core.arguments import as_float
 from reprise.core.registry import Registered, register
 from reprise.core.rng import Random
 from reprise.nets import efficientnet
@@ -69,13 +70,11 @@ def build(
     else:
         net = TimmNetwork(backbone, classes, head, random=random, pretrained=pretrained)
     if bn_momentum is not None:
-        if not 0 <= bn_momentum <= 1:
-            raise ValueError(f"bn_momentum must be from 0 to 1, got {bn_momentum!r}")
-        norms = net.norms()
+        momentum, norms = as_float(bn_momentum, "bn_momentum", 0, 1), net.norms()
         if not norms:
             raise ValueError(f"bn_momentum is for networks with BatchNorm; {backbone!r} has none, got {bn_momentum!r}")
         for norm in norms:
-            norm.momentum = bn_momentum
+            norm.momentum = momentum
     return net
 
 

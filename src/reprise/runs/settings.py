@@ -34,6 +34,7 @@ class Setting:
     option: str
     """Its name where all settings stand side by side, as on the command line; its own name unless told."""
     least: float | None = None
+    most: float | None = None
     choices: tuple[str, ...] = ()
     unset: str = ""
     """What None stands for, in a few words; empty where None is not allowed."""
@@ -48,6 +49,8 @@ class Setting:
             number = as_float(value, name)
             if self.least is not None and number < self.least:
                 raise ValueError(f"{name} must be {self.least:g} or more, got {number}")
+            if self.most is not None and number > self.most:
+                raise ValueError(f"{name} must be {self.most:g} or less, got {number}")
             return number + 0.0  # there is one nought, not two
         if self.kind is bool and not isinstance(value, bool):
             raise TypeError(f"{name} must be True or False, got {value!r}")
@@ -69,9 +72,17 @@ def whole(
     return _declare(int, default, help, metavar, option, least=least, unset=unset)
 
 
-def real(default: float | None, help: str, metavar: str, *, least: float | None = None, unset: str = "") -> Any:
+def real(
+    default: float | None,
+    help: str,
+    metavar: str,
+    *,
+    least: float | None = None,
+    most: float | None = None,
+    unset: str = "",
+) -> Any:
     """A setting that is a number."""
-    return _declare(float, default, help, metavar, least=least, unset=unset)
+    return _declare(float, default, help, metavar, least=least, most=most, unset=unset)
 
 
 def word(default: str, help: str, metavar: str, option: str = "") -> Any:
@@ -252,13 +263,9 @@ class NetworkSettings(Section):
         "BatchNorm's momentum: how far a batch moves the running statistics that tests use, from 0 to 1.",
         "M",
         least=0,
+        most=1,
         unset="the network's",
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.bn_momentum is not None and self.bn_momentum > 1:
-            raise ValueError(f"bn_momentum must be from 0 to 1, got {self.bn_momentum:g}")
 
 
 @dataclass(frozen=True)
