@@ -24,7 +24,9 @@ from reprise.fleet.engine import step_kernels
 from reprise.fleet.engine.bodies import Body, Separate, Stacked
 from reprise.fleet.engine.flat_state import Layout, aligned
 from reprise.fleet.engine.fused_eval import read_out
+from reprise.fleet.engine.incoming import Incoming
 from reprise.fleet.engine.launch import launch, rehearsal
+from reprise.fleet.engine.stack import Stack
 from reprise.fleet.grouping import stacks
 from reprise.fleet.lane_plan import LanePlan
 from reprise.learners import Batch, LearnerContext, Step, find_learner, make_learner
@@ -112,9 +114,10 @@ class Lane:
         first = self._network()
         stacked = stacks(self.run, first)
         self.padded = stacked or not first.mixes_examples
-        own_passes = find_learner(learner.name).own_passes
-        if self.width > 1 and (own_passes or not self.padded):
-            whose = "learner has passes of its own" if own_passes else "network mixes examples"
+        kind = find_learner(learner.name)
+        self.calls_before = kind.own_passes or (kind.moves_first and not stacked)
+        if self.width > 1 and (self.calls_before or not self.padded):
+            whose = "learner has passes of its own" if self.calls_before else "network mixes examples"
             raise ValueError(f"runs whose {whose} have a lane each, got {self.width} for one")
         self.counts_ahead: Iterator[Counts] | None = None  # of the steps to come, where batches are not padded
         self.nets = [first, *(copy.deepcopy(first) for _ in range(1, self.width))]
@@ -127,13 +130,15 @@ class Lane:
                 layout.attach(net, row)
         self.copies: Tensor | None = None
         self.body: Body
+        self.incoming: Incoming | None = None  # where a learner moves the weights first
         if stacked:
             if self.precision == "bf16":
                 self.copies = torch.empty_like(self.rows[:, : layout.copied], dtype=torch.bfloat16)
             height, width = self.pixels.images.shape[1:3]
-            self.body = Stacked(
-                self.nets, layout, self.rows, self.copies, self.real, self.sizes, (height, width), self.precision
-            )
+            stack = Stack(first, layout, self.rows, self.copies, self.real, self.sizes, (height, width), self.precision)
+            self.body = Stacked(self.nets, stack)
+            if kind.moves_first:
+                self.incoming = Incoming(self.nets, stack)
         else:
             self.body = Separate(self.nets, layout)
         # One id more than there are, for logits that nobody will ask for.
@@ -171,24 +176,25 @@ class Lane:
             self._fetch()
             present = torch.zeros_like(self.seen).scatter_(1, self.group, True)
             self.seen |= present
+            steps = [self._batches(run, present, counts or self.sizes) for run in range(self.width)]
+            if self.incoming is not None:
+                self._move_first(self.incoming, steps)
             self.body.forward(self.x)
-            with self._apart():
-                for run, branch in enumerate([None, *self.branches]):
-                    with torch.cuda.stream(branch):
-                        self._differentiate(run, self._batches(run, present, counts or self.sizes))
+            self._each(lambda run: self._differentiate(run, steps[run]))
             self.body.backward()
         with torch.no_grad():
             self._sgd_ema()
             self._note()
 
-    @contextlib.contextmanager
-    def _apart(self) -> Iterator[None]:
-        """Within it, branches begin where the lane's stream stands, and behind it the stream waits for them."""
+    def _each(self, do: Callable[[int], None]) -> None:
+        """Do something for every run, on branches that begin where the lane's stream stands; then it waits for them."""
         main = None if self.stream is None else torch.cuda.current_stream(self.device)
         branches = [branch for branch in self.branches if branch is not None and main is not None]
         for branch in branches:
             branch.wait_stream(main)  # type: ignore[arg-type]
-        yield
+        for run, own in enumerate([None, *self.branches]):
+            with torch.cuda.stream(own):
+                do(run)
         for branch in branches:
             main.wait_stream(branch)  # type: ignore[union-attr]
 
@@ -215,11 +221,29 @@ class Lane:
         last, keep = self.classes, self.keep[run, : counts[0]]
         return Step(0, incoming, tuple(replay), present[run, :last], self.seen[run, :last], keep)
 
+    def _move_first(self, incoming: Incoming, steps: Sequence[Step]) -> None:
+        """Let every learner move its weights before the step, as `Learner.before` does for one."""
+
+        def differentiate(run: int) -> None:
+            batch = steps[run].incoming
+            with forward_precision(self.precision, self.device):
+                loss = self.learners[run].first_loss(incoming.networks[run](batch.x).float(), batch)
+            incoming.take(run, torch.autograd.grad(loss, incoming.wanted(run)))
+
+        incoming.forward(self.x)
+        self._each(differentiate)
+        incoming.backward()
+        with torch.no_grad():
+            # One after the other: whatever is as long as a network fills the device, and would fill its memory.
+            for run, gradient in enumerate(incoming.gradients()):
+                incoming.add(run, self.learners[run].first_move(gradient, steps[run].incoming))
+            incoming.changed()
+
     def _differentiate(self, run: int, step: Step) -> None:
         """A run's own loss, and what it asks of the network."""
         learner = self.learners[run]
         with forward_precision(self.precision, self.device):
-            if learner.own_passes:
+            if self.calls_before:
                 learner.before(step)
             loss, logits = learner(step)
         self.body.take(run, torch.autograd.grad(loss, self.body.wanted(run)))
