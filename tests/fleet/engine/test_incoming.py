@@ -16,6 +16,7 @@ pytest.importorskip("triton", reason="Triton is not installed: it comes with tor
 
 from fleet.engine.stacked import DEVICE, make_stack, network, noise, set_tiles
 
+from reprise.fleet.engine.branches import Branches
 from reprise.fleet.engine.incoming import Incoming
 
 SIDE, SIZES = 8, (4, 2)
@@ -36,7 +37,7 @@ def made(width=4, precision="fp32"):
     own = [network(width=width, seed=run) for run in range(len(REAL))]
     counts = torch.tensor(REAL, dtype=torch.int32, device=DEVICE)
     stack = make_stack(own, SIZES, counts, (SIDE, SIDE), precision)
-    return own, copy.deepcopy(own), stack, Incoming(own, stack)
+    return own, copy.deepcopy(own), stack, Incoming(own, stack, Branches(len(own), DEVICE))
 
 
 @pytest.mark.parametrize("parts", [1, 8], ids=["one part", "some parts"])

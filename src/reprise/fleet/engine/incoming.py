@@ -11,9 +11,12 @@ from torch import Tensor
 from reprise import nets
 from reprise.fleet.engine import step_kernels
 from reprise.fleet.engine.bodies import Stacked
+from reprise.fleet.engine.branches import Branches
 from reprise.fleet.engine.flat_state import aligned
 from reprise.fleet.engine.launch import launch
 from reprise.fleet.engine.stack import Stack
+from reprise.learners import Learner, Step
+from reprise.train.evaluate import forward_precision
 
 _PIECE = 1024
 
@@ -24,8 +27,8 @@ class Incoming(Stacked):
     Gradients leave it, and moves return, as a row of all parameters for each run, in the order of the network's own.
     """
 
-    def __init__(self, networks: Sequence[nets.Network], stack: Stack) -> None:
-        self.real, self.size = stack.counts, stack.sizes[0]
+    def __init__(self, networks: Sequence[nets.Network], stack: Stack, branches: Branches) -> None:
+        self.real, self.size, self.branches = stack.counts, stack.sizes[0], branches
         super().__init__(networks, stack.beside((self.size,), torch.zeros_like(stack.counts[:, :1])))
         self.numbers = sum(parameter.numel() for parameter in networks[0].parameters())
         self.pieces = self._pieces(networks[0])
@@ -42,6 +45,24 @@ class Incoming(Stacked):
             begin += size
         columns = np.ascontiguousarray(np.array(found, np.int32).T)
         return [torch.from_numpy(column).to(self.gradient.device) for column in columns]
+
+    def move_first(self, x: Tensor, learners: Sequence[Learner], steps: Sequence[Step]) -> None:
+        """Let every learner move its weights before the step, as `Learner.before` does for one."""
+
+        def differentiate(run: int) -> None:
+            batch = steps[run].incoming
+            with forward_precision(self.stack.precision, x.device):
+                loss = learners[run].first_loss(self.networks[run](batch.x).float(), batch)
+            self.take(run, torch.autograd.grad(loss, self.wanted(run)))
+
+        self.forward(x)
+        self.branches.each(differentiate)
+        self.backward()
+        with torch.no_grad():
+            # One after the other: whatever is as long as a network fills the device, and would fill its memory.
+            for run, gradient in enumerate(self.gradients()):
+                self.add(run, learners[run].first_move(gradient, steps[run].incoming))
+            self.changed()
 
     def forward(self, x: Tensor) -> None:
         self.stack.counts.copy_(self.real[:, :1])

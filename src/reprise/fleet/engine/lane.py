@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from reprise import nets
 from reprise.fleet.engine import step_kernels
 from reprise.fleet.engine.bodies import Body, Separate, Stacked
+from reprise.fleet.engine.branches import Branches
 from reprise.fleet.engine.flat_state import Layout, aligned
 from reprise.fleet.engine.fused_eval import read_out
 from reprise.fleet.engine.incoming import Incoming
@@ -64,9 +65,8 @@ class Lane:
         self.classes = classes
         self.width = width
         self.device = device = pixels.device
-        on_a_gpu = device.type == "cuda"
-        self.stream = torch.cuda.Stream(device) if on_a_gpu else None
-        self.branches = [torch.cuda.Stream(device) if on_a_gpu else None for _ in range(1, width)]
+        self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None
+        self.branches = Branches(width, device)
         self.segments = 1 + (run.draws if self.replay else 0)
         self.sizes = (self.batch, *[self.replay] * (self.segments - 1))
         self.positions = sum(self.sizes)
@@ -138,7 +138,7 @@ class Lane:
             stack = Stack(first, layout, self.rows, self.copies, self.real, self.sizes, (height, width), self.precision)
             self.body = Stacked(self.nets, stack)
             if kind.moves_first:
-                self.incoming = Incoming(self.nets, stack)
+                self.incoming = Incoming(self.nets, stack, self.branches)
         else:
             self.body = Separate(self.nets, layout)
         # One id more than there are, for logits that nobody will ask for.
@@ -173,30 +173,23 @@ class Lane:
     def _step(self, counts: Counts | None = None) -> None:
         """One step of training of every run, wherever its counter stands; of so many real images alone, if told."""
         with arithmetic(self.precision):
-            self._fetch()
-            present = torch.zeros_like(self.seen).scatter_(1, self.group, True)
-            self.seen |= present
-            steps = [self._batches(run, present, counts or self.sizes) for run in range(self.width)]
-            if self.incoming is not None:
-                self._move_first(self.incoming, steps)
-            self.body.forward(self.x)
-            self._each(lambda run: self._differentiate(run, steps[run]))
+            steps = self._forward(counts or self.sizes)
+            self.branches.each(lambda run: self._differentiate(run, steps[run]))
             self.body.backward()
         with torch.no_grad():
             self._sgd_ema()
             self._note()
 
-    def _each(self, do: Callable[[int], None]) -> None:
-        """Do something for every run, on branches that begin where the lane's stream stands; then it waits for them."""
-        main = None if self.stream is None else torch.cuda.current_stream(self.device)
-        branches = [branch for branch in self.branches if branch is not None and main is not None]
-        for branch in branches:
-            branch.wait_stream(main)  # type: ignore[arg-type]
-        for run, own in enumerate([None, *self.branches]):
-            with torch.cuda.stream(own):
-                do(run)
-        for branch in branches:
-            main.wait_stream(branch)  # type: ignore[union-attr]
+    def _forward(self, counts: Counts) -> list[Step]:
+        """What comes before each run's own loss, which is then told of its step."""
+        self._fetch()
+        present = torch.zeros_like(self.seen).scatter_(1, self.group, True)
+        self.seen |= present
+        steps = [self._batches(run, present, counts) for run in range(self.width)]
+        if self.incoming is not None:
+            self.incoming.move_first(self.x, self.learners, steps)
+        self.body.forward(self.x)
+        return steps
 
     def _fetch(self) -> None:
         pixels = self.pixels
@@ -220,24 +213,6 @@ class Lane:
         )
         last, keep = self.classes, self.keep[run, : counts[0]]
         return Step(0, incoming, tuple(replay), present[run, :last], self.seen[run, :last], keep)
-
-    def _move_first(self, incoming: Incoming, steps: Sequence[Step]) -> None:
-        """Let every learner move its weights before the step, as `Learner.before` does for one."""
-
-        def differentiate(run: int) -> None:
-            batch = steps[run].incoming
-            with forward_precision(self.precision, self.device):
-                loss = self.learners[run].first_loss(incoming.networks[run](batch.x).float(), batch)
-            incoming.take(run, torch.autograd.grad(loss, incoming.wanted(run)))
-
-        incoming.forward(self.x)
-        self._each(differentiate)
-        incoming.backward()
-        with torch.no_grad():
-            # One after the other: whatever is as long as a network fills the device, and would fill its memory.
-            for run, gradient in enumerate(incoming.gradients()):
-                incoming.add(run, self.learners[run].first_move(gradient, steps[run].incoming))
-            incoming.changed()
 
     def _differentiate(self, run: int, step: Step) -> None:
         """A run's own loss, and what it asks of the network."""
