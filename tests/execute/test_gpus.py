@@ -20,6 +20,7 @@ from reprise.execute import Executor, Job, RunOutcome, gpus
 from reprise.execute.gpus import GPUs
 from reprise.execute.one import ImageSource
 from reprise.fleet import driver
+from reprise.learners import find_learner
 from reprise.runs import Run, TrainingFailed
 from reprise.track import Tracking
 from reprise.train import Training, make_record, steps
@@ -124,11 +125,15 @@ def test_runs_whose_networks_mix_examples_have_a_lane_each(monkeypatch):
     assert [lane.width for lane in CountingLane.made] == [1] * 4
 
 
-def test_runs_of_a_learner_with_passes_of_its_own_have_a_lane_each():
+@pytest.mark.parametrize(("own", "widths"), [(True, [1] * 4), (False, [3, 1])])
+def test_runs_have_a_lane_each_if_their_learner_has_passes_of_its_own_and_not_if_it_moves_first(
+    own, widths, monkeypatch
+):
+    monkeypatch.setattr(find_learner("refresh"), "own_passes", own)
     runs = [config(learner="refresh", seed=seed) for seed in range(5)]
     ends, _ = ended(runs, lanes=4)
     assert [one.error for one in ends.values()] == [None] * len(runs)
-    assert [lane.width for lane in CountingLane.made] == [1] * 4
+    assert [lane.width for lane in CountingLane.made] == widths
 
 
 def test_a_step_outside_the_graph_that_fails_is_that_runs_error(monkeypatch):

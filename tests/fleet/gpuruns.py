@@ -19,6 +19,7 @@ from reprise.nets import resnet
 from reprise.nets.initial import fill
 from reprise.runs.plan import Labels
 from reprise.train import Images, Run
+from reprise.train.evaluate import arithmetic
 from reprise.train.pixels import Pixels
 from reprise.train.state import make_network
 
@@ -113,36 +114,36 @@ class Kinks:
         return f"{self.flips} of {sum(map(torch.numel, self.sides))} inputs flipped, at most {self.farthest} from 0"
 
 
-@torch.no_grad()
 def sides_of(lane: Lane) -> list[Tensor]:
-    """Which inputs each ReLU of the next step of the lane's last run lets through, batch by batch; moves statistics."""
+    """Which inputs each ReLU of the next step of the lane's last run lets through, pass by pass.
+
+    Moves statistics, and weights where the learner moves first.
+    """
     from reprise.fleet.engine.bodies import Stacked
     from reprise.fleet.engine.stack import Stack
 
     if not isinstance(lane.body, Stacked):
         return []
+    first: list[Tensor] = []  # of the pass before the step
     found: list[Tensor] = []
-    plain = Stack._normalise
+    plain, body = Stack._normalise, lane.body
 
     def noted(self: Stack, *given: Any) -> Tensor:
         y = plain(self, *given)
-        found.append(y[-1].permute(0, 3, 1, 2) > 0)
+        (found if self is body.stack else first).append(y[-1].permute(0, 3, 1, 2) > 0)
         return y
 
     Stack._normalise = noted
     try:
-        with torch.cuda.stream(lane.stream):
-            lane._fetch()
-            lane.body.forward(lane.x)
+        with torch.cuda.stream(lane.stream), arithmetic(lane.precision):
+            lane._forward(lane.sizes)
         lane.synchronize()
     finally:
         Stack._normalise = plain
     starts = [sum(lane.sizes[:segment]) for segment in range(lane.segments)]
-    return [
-        side[start : start + count]
-        for start, count in zip(starts, lane.real[-1].tolist(), strict=True)
-        if count
-        for side in found
+    counts = lane.real[-1].tolist()
+    return [side[: counts[0]] for side in first] + [
+        side[start : start + count] for start, count in zip(starts, counts, strict=True) if count for side in found
     ]
 
 

@@ -10,6 +10,7 @@ from train.tinyruns import Thin, config
 from reprise import nets
 from reprise.fleet import grouping
 from reprise.fleet.grouping import capturable, lane_kind, stacks, together
+from reprise.learners import find_learner
 from reprise.runs import Run
 from reprise.runs.run import flat_names
 
@@ -51,9 +52,10 @@ def test_a_step_that_needs_the_host_cannot_be_captured(settings):
     assert not capturable(config(**settings))
 
 
-def test_networks_are_stacked_unless_the_learner_has_passes_of_its_own():
+def test_networks_are_stacked_unless_the_learner_has_passes_of_its_own(monkeypatch):
     stackable, own = nets.build(classes=3, width=2), Thin(3, "cosine", 0, batchnorm=False)
-    assert [stacks(config(learner=name), stackable) for name in ("er", "der++", "refresh")] == [True, True, False]
+    monkeypatch.setattr(find_learner("der"), "own_passes", True)
+    assert [stacks(config(learner=name), stackable) for name in ("er", "refresh", "der")] == [True, True, False]
     assert not stacks(config(learner="er"), own)
     for momentum, stacked in ((0.1, True), (0.05, False)):  # the kernels know one
         assert stacks(config(), nets.build(classes=3, width=2, bn_momentum=momentum)) is stacked

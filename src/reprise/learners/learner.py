@@ -9,6 +9,7 @@ from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 
 from reprise.nets import Network
 
@@ -100,6 +101,12 @@ class Learner(nn.Module, ABC):
 
     On a GPU its runs go one to a lane, whatever the network.
     """
+    moves_first: ClassVar[bool] = False
+    """Whether it moves the weights before each step: by `first_move`, given the gradient of its `first_loss`.
+
+    The pass sees the incoming batch alone, in training mode, and BatchNorm's running statistics stay. It is made in
+    `before`, or for all runs of a lane together.
+    """
     shuffled: ClassVar[bool] = False
     """Whether it sees the stream's examples in one shuffled order, as no online learner does."""
     descent: ClassVar[Descent] = Descent()
@@ -126,7 +133,37 @@ class Learner(nn.Module, ABC):
         """The loss of this step, before anything is updated."""
 
     def before(self, step: Step) -> None:
-        """Change the network before the step's own forward passes."""
+        """Change the network before the step's own forward passes; unless told otherwise, as `moves_first` says."""
+        if not self.moves_first:
+            return
+        gradient = self._first_gradient(step.incoming)
+        with torch.no_grad():
+            parameters = list(self.net.parameters())
+            move = self.first_move(gradient, step.incoming)
+            parts = torch.split(move, [parameter.numel() for parameter in parameters])
+            for parameter, part in zip(parameters, parts, strict=True):
+                parameter.add_(part.view_as(parameter))
+        torch.clear_autocast_cache()  # or the step would go on with the weights that this pass has cast
+
+    def _first_gradient(self, incoming: Batch) -> Tensor:
+        """That of `first_loss`; the pass moves copies of BatchNorm's statistics, and not the network's."""
+        copies = {name: buffer.clone() for name, buffer in self.net.named_buffers()}
+        logits = functional_call(self.net, copies, (incoming.x,)).float()
+        loss = self.first_loss(logits, incoming)
+        gradients = torch.autograd.grad(loss, list(self.net.parameters()), materialize_grads=True)
+        return torch.cat([gradient.flatten() for gradient in gradients])
+
+    def first_loss(self, logits: Tensor, incoming: Batch) -> Tensor:
+        """The loss whose gradient a learner that `moves_first` asks for, of the incoming batch's logits."""
+        raise NotImplementedError(f"{type(self).__name__} moves first, and so needs a first_loss")
+
+    def first_move(self, gradient: Tensor, incoming: Batch) -> Tensor:
+        """What to add to the weights before the step, without gradient; also where to remember what it needs.
+
+        Both are rows of numbers: all parameters of `net`, end to end, in their order. `net` may be asked for their
+        values. The gradient's row may be written over.
+        """
+        raise NotImplementedError(f"{type(self).__name__} moves first, and so needs a first_move")
 
     def after(self, step: Step, logits: Tensor) -> None:
         """Remember something, once the network has been updated; `logits` are those of `step.ids`, without gradient."""

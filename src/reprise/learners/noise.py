@@ -15,10 +15,10 @@ _HALF = 0xFFFFFFFF  # the lower one of a word
 
 def word(key: Tensor, number: Tensor) -> Tensor:
     """The 64-bit words with these numbers, from 0 on, of the generator SplitMix64 seeded by `key`. All are int64."""
-    state = key + _STEP * (number + 1)
-    state = (state ^ _shifted(state, 30)) * _FIRST
-    state = (state ^ _shifted(state, 27)) * _SECOND
-    return state ^ _shifted(state, 31)
+    state = (number + 1).mul_(_STEP).add_(key)  # in place from here on: there may be as many as a network has weights
+    state.bitwise_xor_(_shifted(state, 30)).mul_(_FIRST)
+    state.bitwise_xor_(_shifted(state, 27)).mul_(_SECOND)
+    return state.bitwise_xor_(_shifted(state, 31))
 
 
 def standard_normal(key: Tensor, count: int) -> Tensor:
@@ -27,11 +27,11 @@ def standard_normal(key: Tensor, count: int) -> Tensor:
     A CPU and a GPU make the same numbers but for the last digits.
     """
     bits = word(key, torch.arange(-(-count // 2), device=key.device))
-    first, second = ((half.float() + 0.5) * 2.0**-32 for half in (_shifted(bits, 32), bits & _HALF))
-    radius, angle = (-2 * first.log()).sqrt(), second * (2 * math.pi)
-    return torch.cat([radius * angle.cos(), radius * angle.sin()])[:count]
+    first, second = (half.float().add_(0.5).mul_(2.0**-32) for half in (_shifted(bits, 32), bits & _HALF))
+    radius, angle = first.log_().mul_(-2).sqrt_(), second.mul_(2 * math.pi)
+    return torch.cat([angle.cos().mul_(radius), angle.sin_().mul_(radius)])[:count]
 
 
 def _shifted(bits: Tensor, by: int) -> Tensor:
     """To the right, with zeros from the left: torch's own shift would copy the sign."""
-    return (bits >> by) & ((1 << (64 - by)) - 1)
+    return (bits >> by).bitwise_and_((1 << (64 - by)) - 1)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.func import functional_call
 
 from reprise.core.arguments import as_float, as_int
 from reprise.core.registry import register
 from reprise.core.rng import Random
 from reprise.learners.derpp import DERpp
-from reprise.learners.learner import Descent, LearnerContext, Step
+from reprise.learners.learner import Batch, Descent, LearnerContext
 from reprise.learners.losses import cross_entropy
 from reprise.learners.noise import standard_normal, word
 from reprise.nets import Network
@@ -29,7 +28,7 @@ class Refresh(DERpp):
     """
 
     parallel = False  # D is taken here, of the batch that this process sees
-    own_passes = True  # of which D is the gradient
+    moves_first = True
     descent = Descent(weight_decay=1e-4)
     fisher: Tensor  # F of all parameters, end to end
     gathered: Tensor  # Σ|A|²D² since the last refresh
@@ -69,36 +68,32 @@ class Refresh(DERpp):
         super().restart(seed)
         self.key.fill_(Random(seed, "refresh noise").word() - (1 << 63))
 
-    def before(self, step: Step) -> None:
-        gradient = self._gradient(step)
-        with torch.no_grad():
-            self._move(gradient)
-            self._watch(step, gradient)
-        torch.clear_autocast_cache()  # or the step would go on with the weights that this pass has cast
+    def first_loss(self, logits: Tensor, incoming: Batch) -> Tensor:
+        return cross_entropy(logits, incoming)
 
-    def _gradient(self, step: Step) -> Tensor:
-        """D of all parameters, end to end; the pass moves copies of BatchNorm's statistics, and not the network's."""
-        copies = {name: buffer.clone() for name, buffer in self.net.named_buffers()}
-        logits = functional_call(self.net, copies, (step.incoming.x,)).float()
-        loss = cross_entropy(logits, step.incoming)
-        gradients = torch.autograd.grad(loss, list(self.net.parameters()), materialize_grads=True)
-        return torch.cat([gradient.flatten() for gradient in gradients])
+    def first_move(self, gradient: Tensor, incoming: Batch) -> Tensor:
+        move = self._move(gradient)
+        self._watch(gradient, incoming)
+        return move
 
-    def _move(self, gradient: Tensor) -> None:
+    def _move(self, gradient: Tensor) -> Tensor:
+        # A row is as long as the network: whatever can be is computed in place.
         xi = standard_normal(word(self.key, self.moves), len(gradient))
         self.moves.add_(1)
-        rate = self.unlearn / (1 + self.damping * self.fisher)
         parameters = list(self.net.parameters())
         sizes = [parameter.numel() for parameter in parameters]
-        parts = [torch.split(row, sizes) for row in (gradient, xi, rate)]
-        for parameter, uphill, random, pace in zip(parameters, *parts, strict=True):
-            scale = parameter.norm() / (uphill.norm() + _TINY)
-            parameter.add_((pace * (scale * uphill + self.noise * random)).view_as(parameter))
+        uphill = torch.split(gradient, sizes)
+        lengths, slopes = (torch.stack(torch._foreach_norm(list(tensors))) for tensors in (parameters, uphill))
+        scales = lengths / (slopes + _TINY)
+        move = torch.cat([scale.expand(size) for scale, size in zip(scales, sizes, strict=True)])
+        move.mul_(gradient).add_(xi.mul_(self.noise))
+        rate = (self.damping * self.fisher).add_(1).reciprocal_().mul_(self.unlearn)
+        return move.mul_(rate)
 
-    def _watch(self, step: Step, gradient: Tensor) -> None:
+    def _watch(self, gradient: Tensor, incoming: Batch) -> None:
         # The count and the question whether a refresh is due stay on the device, and are saved with all else.
-        size = step.incoming.weight.count_nonzero()  # of which padding is no part
-        self.gathered.add_((size * gradient).square())
+        size = incoming.weight.count_nonzero()  # of which padding is no part
+        self.gathered.add_(gradient.mul_(size).square_())
         self.since.add_(size)
         due = self.since >= self.fisher_every
         self.fisher.lerp_(self.gathered / self.since, due * (1 - self.fisher_decay))

@@ -216,10 +216,13 @@ def test_a_small_spread_around_a_large_mean_is_found():
     counts = torch.tensor([[rows, 0]], dtype=torch.int32, device=DEVICE)
     running_mean, running_var = torch.zeros(channels, device=DEVICE), torch.ones(channels, device=DEVICE)
     mean, scale = torch.full((2, 2, channels), 77.0, device=DEVICE)
-    norm_kernels.bn_stats[1, 1](
-        means, squares, counts, mean, scale, running_mean, running_var, channels, 1, c=channels, segments=2, t0=7,
-        t1=2, t2=0, size=size, chunk=4, bc=16,
-    )  # fmt: skip
+    for track in (False, True):
+        norm_kernels.bn_stats[1, 1](
+            means, squares, counts, mean, scale, running_mean, running_var, channels, 1, c=channels, segments=2, t0=7,
+            t1=2, t2=0, size=size, chunk=4, bc=16, track=track,
+        )  # fmt: skip
+        assert running_mean.any() == track
+        assert (running_var != 1).any() == track
     torch.testing.assert_close(running_var, (0.9 + 0.1 * x.var(0)).float(), rtol=1e-6, atol=0)
     torch.testing.assert_close(running_mean, (0.1 * x.mean(0)).float(), rtol=1e-6, atol=0)
     torch.testing.assert_close(scale[0], (x.var(0, correction=0) + 1e-5).rsqrt().float(), rtol=1e-4, atol=0)

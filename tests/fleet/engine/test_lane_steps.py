@@ -22,6 +22,7 @@ from reprise.fleet.engine.flat_state import initial_row
 from reprise.fleet.engine.lane import Lane
 from reprise.fleet.lane_plan import LanePlan, make_lane_plan
 from reprise.learners.er import ER
+from reprise.learners.refresh import Refresh
 from reprise.runs.plan import Labels
 from reprise.train import Images, Run, Training, steps
 from reprise.train.evaluate import correct_per_class
@@ -78,11 +79,30 @@ def check(lane: Lane, slot: int, run: Run, images: Images) -> None:
     if hasattr(plain.learner, "stored"):
         mine = lane.learners[slot].stored.logits[:-1]
         torch.testing.assert_close(mine, plain.learner.stored.logits, rtol=1e-3, atol=1e-3)
+    if hasattr(plain.learner, "fisher"):
+        check_remembered(lane.learners[slot], plain.learner)
     if lane.biases is not None:
         torch.testing.assert_close(lane.biases[slot, : DONE + 1], plain.biases[: DONE + 1], rtol=1e-3, atol=1e-6)
 
 
-@pytest.mark.parametrize("settings", [{"weight_decay": 0.01}, {"learner": "der++", "head": "linear"}], ids=str)
+def check_remembered(mine: Refresh, theirs: Refresh) -> None:
+    """Moves and examples are counted alike, and F has been refreshed from the same gradients, to rounding."""
+    for name in ("key", "moves", "since"):
+        assert torch.equal(mine.get_buffer(name), theirs.get_buffer(name)), name
+    assert mine.moves == DONE
+    for name in ("fisher", "gathered"):
+        one, other = mine.get_buffer(name), theirs.get_buffer(name)
+        assert (one - other).norm() < 1e-2 * other.norm(), name
+
+
+REFRESH = {
+    "learner": "refresh",
+    "head": "linear",
+    "hyper": {"unlearn": 1e-3, "noise": 0.1, "damping": 1.0, "fisher_every": 8},
+}
+
+
+@pytest.mark.parametrize("settings", [{"weight_decay": 0.01}, {"learner": "der++", "head": "linear"}, REFRESH], ids=str)
 def test_steps_are_the_plain_loops(settings, monkeypatch):
     """Nothing stored; a few; a short batch; a second task. Little is learnt, so that little drifts apart.
 
@@ -246,16 +266,51 @@ def same_tests(lane: Lane, test: Pixels) -> None:
         assert lane.correct[0, 0, which].tolist() == correct_per_class(net, test, ids, CLASSES).tolist()
 
 
-@pytest.mark.parametrize("norm", [True, False], ids=["BatchNorm", "padded"])
-def test_a_learner_with_passes_of_its_own_has_them_on_a_lane(norm, monkeypatch):
-    """Refresh: its moves, its noise and what it remembers are the plain loop's, whichever run the lane had before."""
-    if not norm:
-        build = partial(Thin, batchnorm=False)
-        monkeypatch.setattr(nets, "build", lambda *_, classes, head, seed, **__: build(classes, head, seed))
+def left_by(lane: Lane, slot: int, steps: int) -> dict[str, torch.Tensor]:
+    """All that a run leaves after so many steps."""
+    left = {name: getattr(lane, name)[slot] for name in ("rows", "mean_rows", "counter")}
+    left |= {name: getattr(lane, name)[slot, :steps] for name in ("losses", "hits")}
+    return {name: one.clone() for name, one in (left | dict(lane.learners[slot].named_buffers())).items()}
+
+
+def test_a_learner_that_moves_first_depends_neither_on_its_neighbour_nor_on_who_was_there_before(monkeypatch):
+    """It comes after a run whose weights were not numbers, and beside one of another seed."""
+    taken = 3  # with nothing stored, with little, and a short batch
+    if DEVICE.type == "cpu":
+        few_tiles(monkeypatch)
     images = some_images()
-    given = {"dataset": "some", "tasks": 2, "batch": 5, "replay": 3, "buffer": 9, "width": 2, "lr": 2e-5, "ema": 32}
-    hyper = {"unlearn": 1e-3, "noise": 0.1, "damping": 1.0, "fisher_every": 8}
-    run = Run.of(learner="refresh", head="linear", hyper=hyper, **given)
+    run = Run.of(dataset="some", tasks=2, batch=5, replay=3, buffer=9, width=2, lr=1e-3, **REFRESH)
+    planned = [make_lane_plan(run.replace(seed=seed), Labels.of(images, run)) for seed in range(2)]
+    rows = [initial_row(nets.build(classes=CLASSES, head="linear", width=2, seed=seed)) for seed in range(2)]
+    train, test = Pixels(images.train, DEVICE), Pixels(images.test, DEVICE)
+    alone, amid = (Lane(run, train, test, CLASSES, planned[0].plan.steps, 2, width=width) for width in (1, 2))
+    amid.begin(1, planned[0], torch.full_like(rows[0], torch.nan))
+    amid.rest(0)
+    amid.advance(1)
+    amid.synchronize()
+    assert amid.learners[1].fisher.isnan().any()
+    amid.begin(0, planned[1], rows[1])
+    amid.begin(1, planned[0], rows[0])
+    alone.begin(0, planned[0], rows[0])
+    for lane in (alone, amid):
+        lane.advance(taken)
+        lane.synchronize()
+    mine, theirs = left_by(amid, 1, taken), left_by(alone, 0, taken)
+    assert mine["fisher"].any()
+    for name, value in theirs.items():
+        if name == "stored.logits":  # the last row is of what is not real
+            value, mine[name] = value[:-1], mine[name][:-1]
+        assert torch.equal(mine[name], value), name
+    assert not torch.equal(left_by(amid, 0, taken)["rows"], mine["rows"])
+
+
+@pytest.mark.parametrize("norm", [True, False], ids=["BatchNorm", "padded"])
+def test_a_learner_moves_first_on_a_lane_of_its_own(norm, monkeypatch):
+    """Of networks that are not stacked: its moves are the plain loop's, whichever run the lane had before."""
+    build = partial(Thin, batchnorm=norm)
+    monkeypatch.setattr(nets, "build", lambda *_, classes, head, seed, **__: build(classes, head, seed))
+    images = some_images()
+    run = Run.of(dataset="some", tasks=2, batch=5, replay=3, buffer=9, lr=2e-5, ema=32, **REFRESH)
     train, test = Pixels(images.train, DEVICE), Pixels(images.test, DEVICE)
     with pytest.raises(ValueError, match="a lane each, got 2"):
         Lane(run, train, test, CLASSES, 20, 2, width=2)
@@ -263,20 +318,11 @@ def test_a_learner_with_passes_of_its_own_has_them_on_a_lane(norm, monkeypatch):
     for seed in (1, 0):
         one = run.replace(seed=seed)
         planned = make_lane_plan(one, Labels.of(images, one))
-        net = nets.build(classes=CLASSES, head="linear", width=2, seed=seed)
-        lane.begin(0, planned, initial_row(net))
+        lane.begin(0, planned, initial_row(nets.build(classes=CLASSES, head="linear", seed=seed)))
         lane.advance(DONE)
         lane.evaluate(0, 0, np.arange(len(images.test)))
         lane.synchronize()
         check(lane, 0, one, images)
-        plain, _ = plainly(one, images)
-        mine, theirs = lane.learners[0], plain.learner
-        for name in ("key", "moves", "since"):
-            assert torch.equal(mine.get_buffer(name), theirs.get_buffer(name)), name
-        assert mine.moves == DONE
-        for name in ("fisher", "gathered"):
-            apart = mine.get_buffer(name) - theirs.get_buffer(name)
-            assert apart.norm() < 1e-2 * theirs.get_buffer(name).norm(), name
     same_tests(lane, test)
 
 

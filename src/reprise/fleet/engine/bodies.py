@@ -72,13 +72,10 @@ class Separate:
 class Stacked:
     """Stackable networks: their features are computed together, and every run's head and loss by itself."""
 
-    def __init__(
-        self, networks: Sequence[nets.Network], layout: Layout, rows: Tensor, copies: Tensor | None, counts: Tensor,
-        sizes: tuple[int, ...], image: tuple[int, int], precision: str,
-    ) -> None:  # fmt: skip
-        self.stack = Stack(networks[0], layout, rows, copies, counts, sizes, image, precision)
-        self.gradient, self.parts = self.stack.gradient, self.stack.parts
-        self.networks = [_Head(net) for net in networks]
+    def __init__(self, networks: Sequence[nets.Network], stack: Stack) -> None:
+        self.stack, layout = stack, stack.layout
+        self.gradient, self.parts = stack.gradient, stack.parts
+        self.networks = [_Given(net) for net in networks]
         names = [name for name in layout.parameters if name.startswith("fc.")]
         self._own = [[net.get_parameter(name) for name in names] for net in networks]
         self._into = [_views(row, self.parts, names, own) for row, own in zip(self.gradient, self._own, strict=True)]
@@ -106,11 +103,12 @@ class Stacked:
             self.stack.backward(self.dfeatures)
 
 
-class _Head(nets.Network):
+class _Given(nets.Network):
     """A network whose features are given: those of all its batches, one after the other."""
 
     def __init__(self, net: nets.Network) -> None:
         super().__init__()
+        self.whole = net  # with its parameters, in their order
         self.fc = net.fc
         self.given: Tensor
 

@@ -22,9 +22,12 @@ from torch import Tensor, nn
 from reprise import nets
 from reprise.fleet.engine import step_kernels
 from reprise.fleet.engine.bodies import Body, Separate, Stacked
+from reprise.fleet.engine.branches import Branches
 from reprise.fleet.engine.flat_state import Layout, aligned
 from reprise.fleet.engine.fused_eval import read_out
+from reprise.fleet.engine.incoming import Incoming
 from reprise.fleet.engine.launch import launch, rehearsal
+from reprise.fleet.engine.stack import Stack
 from reprise.fleet.grouping import stacks
 from reprise.fleet.lane_plan import LanePlan
 from reprise.learners import Batch, LearnerContext, Step, find_learner, make_learner
@@ -62,9 +65,8 @@ class Lane:
         self.classes = classes
         self.width = width
         self.device = device = pixels.device
-        on_a_gpu = device.type == "cuda"
-        self.stream = torch.cuda.Stream(device) if on_a_gpu else None
-        self.branches = [torch.cuda.Stream(device) if on_a_gpu else None for _ in range(1, width)]
+        self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None
+        self.branches = Branches(width, device)
         self.segments = 1 + (run.draws if self.replay else 0)
         self.sizes = (self.batch, *[self.replay] * (self.segments - 1))
         self.positions = sum(self.sizes)
@@ -112,9 +114,10 @@ class Lane:
         first = self._network()
         stacked = stacks(self.run, first)
         self.padded = stacked or not first.mixes_examples
-        own_passes = find_learner(learner.name).own_passes
-        if self.width > 1 and (own_passes or not self.padded):
-            whose = "learner has passes of its own" if own_passes else "network mixes examples"
+        kind = find_learner(learner.name)
+        self.calls_before = kind.own_passes or (kind.moves_first and not stacked)
+        if self.width > 1 and (self.calls_before or not self.padded):
+            whose = "learner has passes of its own" if self.calls_before else "network mixes examples"
             raise ValueError(f"runs whose {whose} have a lane each, got {self.width} for one")
         self.counts_ahead: Iterator[Counts] | None = None  # of the steps to come, where batches are not padded
         self.nets = [first, *(copy.deepcopy(first) for _ in range(1, self.width))]
@@ -127,13 +130,15 @@ class Lane:
                 layout.attach(net, row)
         self.copies: Tensor | None = None
         self.body: Body
+        self.incoming: Incoming | None = None  # where a learner moves the weights first
         if stacked:
             if self.precision == "bf16":
                 self.copies = torch.empty_like(self.rows[:, : layout.copied], dtype=torch.bfloat16)
             height, width = self.pixels.images.shape[1:3]
-            self.body = Stacked(
-                self.nets, layout, self.rows, self.copies, self.real, self.sizes, (height, width), self.precision
-            )
+            stack = Stack(first, layout, self.rows, self.copies, self.real, self.sizes, (height, width), self.precision)
+            self.body = Stacked(self.nets, stack)
+            if kind.moves_first:
+                self.incoming = Incoming(self.nets, stack, self.branches)
         else:
             self.body = Separate(self.nets, layout)
         # One id more than there are, for logits that nobody will ask for.
@@ -168,29 +173,23 @@ class Lane:
     def _step(self, counts: Counts | None = None) -> None:
         """One step of training of every run, wherever its counter stands; of so many real images alone, if told."""
         with arithmetic(self.precision):
-            self._fetch()
-            present = torch.zeros_like(self.seen).scatter_(1, self.group, True)
-            self.seen |= present
-            self.body.forward(self.x)
-            with self._apart():
-                for run, branch in enumerate([None, *self.branches]):
-                    with torch.cuda.stream(branch):
-                        self._differentiate(run, self._batches(run, present, counts or self.sizes))
+            steps = self._forward(counts or self.sizes)
+            self.branches.each(lambda run: self._differentiate(run, steps[run]))
             self.body.backward()
         with torch.no_grad():
             self._sgd_ema()
             self._note()
 
-    @contextlib.contextmanager
-    def _apart(self) -> Iterator[None]:
-        """Within it, branches begin where the lane's stream stands, and behind it the stream waits for them."""
-        main = None if self.stream is None else torch.cuda.current_stream(self.device)
-        branches = [branch for branch in self.branches if branch is not None and main is not None]
-        for branch in branches:
-            branch.wait_stream(main)  # type: ignore[arg-type]
-        yield
-        for branch in branches:
-            main.wait_stream(branch)  # type: ignore[union-attr]
+    def _forward(self, counts: Counts) -> list[Step]:
+        """What comes before each run's own loss, which is then told of its step."""
+        self._fetch()
+        present = torch.zeros_like(self.seen).scatter_(1, self.group, True)
+        self.seen |= present
+        steps = [self._batches(run, present, counts) for run in range(self.width)]
+        if self.incoming is not None:
+            self.incoming.move_first(self.x, self.learners, steps)
+        self.body.forward(self.x)
+        return steps
 
     def _fetch(self) -> None:
         pixels = self.pixels
@@ -219,7 +218,7 @@ class Lane:
         """A run's own loss, and what it asks of the network."""
         learner = self.learners[run]
         with forward_precision(self.precision, self.device):
-            if learner.own_passes:
+            if self.calls_before:
                 learner.before(step)
             loss, logits = learner(step)
         self.body.take(run, torch.autograd.grad(loss, self.body.wanted(run)))

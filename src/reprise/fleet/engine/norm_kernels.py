@@ -22,8 +22,8 @@ MOMENTUM = tl.constexpr(0.1)
 @triton.jit
 def bn_stats(means, squares, counts, mean, scale, running_mean, running_var, run_length, hw,
            c, segments: tl.constexpr, t0, t1, t2,
-           size: tl.constexpr, chunk: tl.constexpr, bc: tl.constexpr):  # fmt: skip
-    """Mean and 1 / deviation of each batch, from those of its tiles; running statistics moved once per batch."""
+           size: tl.constexpr, chunk: tl.constexpr, bc: tl.constexpr, track: tl.constexpr):  # fmt: skip
+    """Mean and 1 / deviation of each batch, from its tiles'; with `track`, running statistics moved once per batch."""
     run = tl.program_id(1).to(tl.int64)
     counts += run * segments
     if tl.load(counts) == 0:
@@ -65,8 +65,9 @@ def bn_stats(means, squares, counts, mean, scale, running_mean, running_var, run
         step = tl.where(rows > 0, MOMENTUM, 0.0)
         old_mean += step * (whole - old_mean)
         old_var += step * (square / tl.maximum(rows - 1, 1).to(tl.float32) - old_var)
-    tl.store(running_mean + channels, old_mean, mask=inside)
-    tl.store(running_var + channels, old_var, mask=inside)
+    if track:
+        tl.store(running_mean + channels, old_mean, mask=inside)
+        tl.store(running_var + channels, old_var, mask=inside)
 
 
 @triton.jit

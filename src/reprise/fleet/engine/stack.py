@@ -7,6 +7,7 @@ comes out, and the gradients, are those of the networks themselves, to rounding.
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -69,18 +70,30 @@ class Stack:
         self, net: Network, layout: Layout, rows: Tensor, copies: Tensor | None, counts: Tensor,
         sizes: tuple[int, ...], image: tuple[int, int], precision: str,
     ) -> None:  # fmt: skip
-        self.layout, self.rows, self.counts = layout, rows, counts
+        self.layout, self.rows = layout, rows
         self.runs = len(rows)
-        self.sizes, self.images = sizes, sum(sizes)
         self.precision = precision
         self.half = copies
         self.turned = None if precision == "bf16" else torch.empty_like(rows[:, : layout.copied])
         self.stem = layer_of(net, "conv1", "bn1", *image)
         self.blocks = list(blocks_of(net, self.stem))
-        self.parts, length = self._parts()
-        self.gradient = torch.zeros(self.runs, length, device=rows.device)
         self.aside = torch.cuda.Stream(rows.device) if rows.is_cuda else None
         self.held: list[Tensor] = []
+        self.tracks = True  # running statistics
+        self._size(sizes, counts)
+
+    def _size(self, sizes: tuple[int, ...], counts: Tensor) -> None:
+        self.sizes, self.images, self.counts = sizes, sum(sizes), counts
+        self.parts, length = self._parts()
+        self.gradient = torch.zeros(self.runs, length, device=self.rows.device)
+
+    def beside(self, sizes: tuple[int, ...], counts: Tensor) -> Stack:
+        """The same networks, weights and all, for other batches, which no running statistics track."""
+        other = copy.copy(self)
+        other.held = []
+        other.tracks = False
+        other._size(sizes, counts)
+        return other
 
     @property
     def layers(self) -> list[Layer]:
@@ -151,7 +164,7 @@ class Stack:
         launch(
             kernels.bn_stats, (-(-layer.k // 16), self.runs),
             means, squares, self.counts, mean, scale, *running, self.layout.length, layer.p * layer.q, c=layer.k,
-            segments=len(self.sizes), **tiles._asdict(), size=block.bm, chunk=CHUNK, bc=16,
+            segments=len(self.sizes), **tiles._asdict(), size=block.bm, chunk=CHUNK, bc=16, track=self.tracks,
         )  # fmt: skip
         return Passed(layer, x, y, mean, scale)
 

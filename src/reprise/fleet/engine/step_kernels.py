@@ -1,4 +1,4 @@
-"""Triton kernels of a captured step of many runs: reading tapes at counters on the device, SGD, and the average."""
+"""Triton kernels of a captured step of many runs: reading tapes at counters on the device, moves, SGD, the average."""
 
 from __future__ import annotations
 
@@ -53,6 +53,56 @@ def fetch(images, labels, ids, counts, crops, counter, active, shift, scale,
     value = tl.load(source, mask=inside, other=0).to(tl.float32)
     value = (value - tl.load(shift + channel, mask=mask, other=0.0)) * tl.load(scale + channel, mask=mask, other=0.0)
     tl.store(x + here * (height * width * 3) + element, value.to(x.dtype.element_ty), mask=mask)
+
+
+@triton.jit
+def _inputs_last(number, inputs, taps):
+    """Where a number of a tensor of outputs × inputs × taps lies once it is outputs × taps × inputs."""
+    return (number // (inputs * taps) * taps + number % taps) * inputs + number // taps % inputs
+
+
+@triton.jit
+def collect(gradient, flat, firsts, lefts, begins, starts, sources, inputs, taps, parts, steps, real, gradient_length,
+            flat_length, block: tl.constexpr):  # fmt: skip
+    """Gradients in parts and inputs last, as `sgd_ema` reads them, made a row for each run, in the parameters' order.
+
+    A program has a piece of one tensor: from its number `firsts` on, `lefts` numbers, of a tensor that begins at
+    `begins` of the row; see `sgd_ema` for `sources`, `parts` and `steps`.
+    """
+    piece = tl.program_id(0)
+    run = tl.program_id(1).to(tl.int64)
+    if tl.load(real + run) == 0:
+        return
+    within = tl.arange(0, block)
+    mask = within < tl.load(lefts + piece)
+    number = tl.load(firsts + piece) + within
+    place = _inputs_last(number, tl.load(inputs + piece), tl.load(taps + piece))
+    source = gradient + run * gradient_length + tl.load(sources + piece) + place
+    slope = tl.load(source, mask=mask, other=0.0)
+    step = tl.load(steps + piece)
+    for part in range(1, tl.load(parts + piece)):
+        slope += tl.load(source + part * step, mask=mask, other=0.0)
+    tl.store(flat + run * flat_length + tl.load(begins + piece) + number, slope, mask=mask)
+
+
+@triton.jit
+def add_move(state, copy, move, firsts, lefts, begins, starts, sources, inputs, taps, parts, steps, real, copied,
+             block: tl.constexpr):  # fmt: skip
+    """Add a row in the parameters' order to a run's weights, and write the copies in bf16 of the first `copied`.
+
+    Pieces are those of `collect`; `starts` says where a tensor begins in the row of weights.
+    """
+    if tl.load(real) == 0:
+        return
+    piece = tl.program_id(0)
+    within = tl.arange(0, block)
+    mask = within < tl.load(lefts + piece)
+    number = tl.load(firsts + piece) + within
+    place = tl.load(starts + piece) + _inputs_last(number, tl.load(inputs + piece), tl.load(taps + piece))
+    weight = tl.load(state + place, mask=mask, other=0.0)
+    weight += tl.load(move + tl.load(begins + piece) + number, mask=mask, other=0.0)
+    tl.store(state + place, weight, mask=mask)
+    tl.store(copy + place, weight.to(copy.dtype.element_ty), mask=mask & (place < copied))
 
 
 @triton.jit
