@@ -45,6 +45,14 @@ def test_markdown_opens_with_the_command_and_has_whole_tables(report: CampaignRe
         assert len({line.count("|") for line in table.splitlines()}) == 1
 
 
+def test_markdown_ends_with_what_the_runs_were_made_by() -> None:
+    last = markdown(REPORTS["partial"]).splitlines()[-1]
+    made = next(iter(REPORTS["partial"].outcome.runs.records.values()))["provenance"]
+    assert last.startswith("7 of 12 runs. Trained by ")
+    assert all(made[name] in last for name in ("torch", "numpy", "device"))
+    assert markdown(REPORTS["nothing"]).splitlines()[-1] == "0 of 12 runs."
+
+
 def test_markdown_names_what_is_outside_and_what_is_missing() -> None:
     assert "| outside |" in markdown(REPORTS["trained"])
     assert "5 of 12 runs are missing" in markdown(REPORTS["partial"])

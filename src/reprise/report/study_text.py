@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from reprise.lab.figure import Figure
 from reprise.lab.outcome import StudyOutcome
 from reprise.report.campaign_report import CampaignReport
+from reprise.report.run_pages import made_by
 from reprise.report.study_tables import (
     BESIDE_HEADS,
     CONTRAST_HEADS,
@@ -46,7 +47,8 @@ def markdown(report: CampaignReport) -> str:
         lines += [*_md_table(BESIDE_HEADS, map(beside_row, outcome.beside), words=3), ""]
     lines += ["## How figures are compared", "", *_list(rules(outcome)), ""]
     lines += ["## Limits", "", *_list(limits(outcome)), ""]
-    lines += [f"{report.done:,} of {report.total:,} runs, made by Reprise {', '.join(outcome.versions)}."]
+    made = f" {made_by(outcome.runs.records.values())}" if outcome.runs.records else ""
+    lines += [f"{report.done:,} of {report.total:,} runs.{made}"]
     return "\n".join([*lines, ""])
 
 

@@ -61,7 +61,8 @@ STUDY = Study(
         "a cosine head for ER-ACE and a linear one for the rest, α 0.3 for DER and α 0.1, β 0.5 for DER++ give the "
         "accuracies of uniform draws that its relative effects imply.",
         "Refresh has the settings of its learner here: α 0.1 and β 0.5 of DER++, a move of 1e-5 before each step, "
-        "damping 1e-3, noise 1e-3, and a Fisher information refreshed every 1,000 examples with a decay of 0.9.",
+        "damping 1e-3, noise 1e-3, a Fisher information refreshed every 1,000 examples with a decay of 0.9, and a "
+        "weight decay of 1e-4, which no other learner of this study has.",
         "The paper's effect of the mask is taken as that under uniform draws, and is that of ER-ACE.",
         BF16,
     ),

@@ -66,9 +66,10 @@ STUDY = Study(
         "weights about as far as ten times that rate does without.",
         f"BatchNorm's momentum is {_USUAL}, torch's usual one, as in the ResNet; in the cells bn=0.01 it is the "
         "network's own, with which running statistics, which tests use, follow over about a hundred batches, two of "
-        "which pass in a step. Those cells were made first, on a CPU, at a rate set before rates were compared. After "
-        "their test accuracies had been seen, whose standard deviations between seeds are up to 5 points, the momentum "
-        "was changed for all arms. The balanced stream had no test run before.",
+        "which pass in a step. Those cells were made first, on a CPU, at a rate set after a trial on validation "
+        "images, one seed and one short task long, of which no record is kept; half of their runs were made before "
+        "pretrained-rates. After their test accuracies had been seen, whose standard deviations between seeds are up "
+        "to 5 points, the momentum was changed for all arms. The balanced stream had no test run before.",
         "Images are enlarged from 32 pixels once, by bicubic interpolation; crops shift them by up to 4 of the 96. "
         "They are normalised by CIFAR-100's own mean and deviation, about twice as wide as in the network's first "
         "training. While it trains, BatchNorm takes nearly all of that away; its running statistics follow.",
@@ -103,7 +104,7 @@ RATES = Study(
     columns=(Column("ema.final"), Column("live.final")),
     seeds=2,
     notes=(
-        f"Of each momentum of BatchNorm four rates are tried. With {_USUAL} the rate with the highest mean of the "
+        f"Four rates are tried with each momentum of BatchNorm. With {_USUAL} the rate with the highest mean of the "
         "averaged network over both streams is taken for pretrained-gaps, under iid, so that what is compared there "
         "has no part in it. With the network's own, 0.01, the runs of pretrained-gaps were begun at "
         f"{LEARNING_RATES[_PUBLISHED]} before.",
