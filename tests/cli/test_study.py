@@ -10,6 +10,7 @@ import pytest
 
 from reprise.cli import main
 from reprise.cli.study_request import plans_of
+from reprise.lab.campaign_file import read_campaign
 from reprise.lab.time_limit import TimeLimit
 from reprise.studies import STUDIES
 
@@ -286,6 +287,20 @@ def test_a_wrong_request_is_a_sentence(
     assert "Traceback" not in shown.err
     assert shown.out == ""
     assert not Path("x").exists()
+
+
+def test_runs_made_in_parts_are_asked_for_as_a_whole_without_making_more(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = ["study", "run", "gaps", "--small", "--seeds", "1", "--error-seeds", "2", "--out", str(tmp_path)]
+    assert main([*run, "--only", "retrieval=iid"]) == 0
+    assert main([*run, "--time-limit", "0"]) == 1
+    assert "4 of 6 runs of study 'gaps' are still to be made" in capsys.readouterr().err
+    assert len(list((tmp_path / "records").iterdir())) == 2
+    campaign = read_campaign(tmp_path / "campaigns" / "gaps-small.json")
+    assert campaign is not None
+    assert (len(campaign.runs), campaign.only) == (6, "")
+    assert main(["study", "report", "gaps", "--small", "--partial", "--out", str(tmp_path), "--formats", "md"]) == 0
 
 
 def test_a_failed_run_is_status_1(

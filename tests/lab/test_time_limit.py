@@ -196,9 +196,26 @@ def test_runs_of_others_are_not_waited_for_beyond_it(tmp_path: Path) -> None:
     assert [one.run for one in found] == [RUNS[1]]
 
 
-@pytest.mark.parametrize("wrong", [0, -1, float("nan"), float("inf")])
+class Unready(Executor):
+    """One that cannot make ready, as a GPU that is not there."""
+
+    def execute(self, runs: Any, start: Any, tick: Any) -> Any:
+        raise AssertionError("it was asked")
+
+
+def test_within_no_time_no_run_is_made_and_those_that_are_there_are_given(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    assert given(RUNS, Unready(), store, time_limit=0) == []
+    assert given(RUNS, Unready(), time_limit=0) == []
+    assert len(given(RUNS[:2], Here(), store)) == 2
+    found = given(RUNS, Unready(), store, time_limit=0)
+    assert [one.run for one in found] == RUNS[:2]
+    assert all(one.known for one in found)
+
+
+@pytest.mark.parametrize("wrong", [-1, float("nan"), float("inf")])
 def test_a_limit_is_a_time(wrong: float) -> None:
-    with pytest.raises(ValueError, match="above 0 and finite, got"):
+    with pytest.raises(ValueError, match="0 or more and finite, got"):
         list(run_all(RUNS, time_limit=wrong))
 
 

@@ -122,8 +122,8 @@ def read_time(text: str, option: str) -> float:
     if found is None or not given:
         raise ValueError(f"{option} takes a time as 540, 90s, 15m or 1h30m, got {text!r}")
     seconds = sum(float(part or 0) * size for part, size in zip(found.groups(), (3600, 60, 1), strict=True))
-    if not 0 < seconds < math.inf:
-        raise ValueError(f"{option} must be above 0 and finite, got {text!r}")
+    if seconds == math.inf:
+        raise ValueError(f"{option} must be finite, got {text!r}")
     return seconds
 
 

@@ -65,7 +65,8 @@ def campaign(
 
     With a `time_limit`, in seconds, no run is begun that would not end by then if it took as long as others of its kind
     did just before; until one of its kind has ended, that is not known. What is begun is ended. Runs that were not
-    begun are not given; one that failed and is not begun once more is given with its error.
+    begun are not given; one that failed and is not begun once more is given with its error. With a limit of 0 no run is
+    begun: those that have their record are given.
     """
     check_main_guard()
     track = track or Tracking()
@@ -152,6 +153,8 @@ class _Work:
 
     def outcomes(self, runs: list[Run], identities: Mapping[Run, str | Exception]) -> Iterator[RunOutcome]:
         missing = runs if self.store is None else (yield from self._lacking(runs, identities))
+        if self.limit is not None and self.limit.over:
+            return  # before the executor makes ready for runs that would not be begun
         while missing:
             self.elsewhere, self.again = [], []
             with closing(self.executor.execute(missing, self._start, self.tally.steps)) as ended:

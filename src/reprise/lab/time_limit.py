@@ -20,8 +20,8 @@ class TimeLimit:
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
             raise TypeError(f"a time limit is a number of seconds, got {seconds!r}")
-        if not 0 < seconds < math.inf:
-            raise ValueError(f"a time limit must be above 0 and finite, got {seconds!r}")
+        if not 0 <= seconds < math.inf:
+            raise ValueError(f"a time limit must be 0 or more and finite, got {seconds!r}")
         self.clock = clock
         self.end = clock() + seconds
         self._began: dict[Run, float] = {}
