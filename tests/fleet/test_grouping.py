@@ -9,7 +9,7 @@ from train.tinyruns import Thin, config
 
 from reprise import nets
 from reprise.fleet import grouping
-from reprise.fleet.grouping import capturable, lane_kind, stacks, together
+from reprise.fleet.grouping import capturable, has_own_passes, lane_kind, stacks, together
 from reprise.learners import find_learner
 from reprise.runs import Run
 from reprise.runs.run import flat_names
@@ -59,6 +59,17 @@ def test_networks_are_stacked_unless_the_learner_has_passes_of_its_own(monkeypat
     assert not stacks(config(learner="er"), own)
     for momentum, stacked in ((0.1, True), (0.05, False)):  # the kernels know one
         assert stacks(config(), nets.build(classes=3, width=2, bn_momentum=momentum)) is stacked
+
+
+@pytest.mark.parametrize(("moves", "own", "stacked"), [(True, False, True), (True, True, False), (False, True, True)])
+def test_a_learner_that_moves_first_is_stacked_unless_it_does_so_by_itself(moves, own, stacked, monkeypatch):
+    """What is in a `before` of its own is not known; one that neither moves first nor has passes does nothing there."""
+    kind = find_learner("er")
+    monkeypatch.setattr(kind, "moves_first", moves)
+    if own:
+        monkeypatch.setattr(kind, "before", lambda self, step: None)
+    assert stacks(config(learner="er"), nets.build(classes=3, width=2)) is stacked
+    assert has_own_passes(kind) is not stacked
 
 
 def test_without_triton_nothing_is_captured(monkeypatch):

@@ -58,9 +58,9 @@ def test_what_the_resnet_says_of_itself_is_true() -> None:
 
 def test_momentum_of_every_batchnorm_can_be_set() -> None:
     usual, set_to = nets.build(classes=3, width=2), nets.build(classes=3, width=2, bn_momentum=0.25)
-    assert {norm.momentum for norm in usual.norms()} == {0.1}
-    assert {norm.momentum for norm in set_to.norms()} == {0.25}
-    assert len(set_to.norms()) == 20
+    assert {norm.momentum for norm in nets.batch_norms(usual)} == {0.1}
+    assert {norm.momentum for norm in nets.batch_norms(set_to)} == {0.25}
+    assert len(nets.batch_norms(set_to)) == 20
     assert all(torch.equal(one, other) for one, other in zip(usual.parameters(), set_to.parameters(), strict=True))
     x = torch.rand(4, 3, 8, 8)
     first = torch.nn.functional.conv2d(x, set_to.get_parameter("conv1.weight"), padding=1).mean((0, 2, 3))

@@ -64,6 +64,12 @@ def test_a_run_may_have_one_of_any_width():
         Run.of(backbone="large", width=3)
 
 
+def test_a_network_without_batchnorm_has_no_momentum_of_it():
+    register("network", "small")(usual)
+    with pytest.raises(ValueError, match=r"bn_momentum is for networks with BatchNorm; 'small' has none, got 0\.1"):
+        nets.build("small", classes=3, bn_momentum=0.1)
+
+
 def test_a_builder_must_give_a_network():
     register("network", "wrong")(lambda classes, **more: nn.Linear(2, classes))
     with pytest.raises(TypeError, match=r"the builder of 'wrong' must give a reprise.nets.Network, got Linear"):

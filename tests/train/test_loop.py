@@ -57,6 +57,14 @@ def er_ace_by_hand(seed, lr, batch=8, buffer=20, replay=4):
     return net, losses
 
 
+def test_momentum_of_batchnorm_is_that_of_the_run():
+    made = [Training(config(bn_momentum=momentum), images()) for momentum in (None, 0.25)]
+    assert [{norm.momentum for norm in nets.batch_norms(one.net)} for one in made] == [{0.1}, {0.25}]
+    usual, other = (run_to(config(bn_momentum=momentum), 1) for momentum in (None, 0.25))
+    assert torch.equal(usual.net.fc.weight, other.net.fc.weight)
+    assert not torch.equal(usual.net.bn1.running_mean, other.net.bn1.running_mean)
+
+
 def test_it_is_er_ace_written_out():
     run = run_to(config(seed=2, lr=0.05))
     net, losses = er_ace_by_hand(seed=2, lr=0.05)

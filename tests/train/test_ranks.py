@@ -18,6 +18,7 @@ import torch.distributed as dist
 from train.tinyruns import BRISK, CLASSES, config, images, other_pixels, result, run_to, same, thin_networks, weights
 
 from reprise.learners import LEARNERS
+from reprise.learners.refresh import Refresh
 from reprise.train import Training, TrainingFailed, make_record, ranks, train
 from reprise.train.ranks import Ranks, leave
 
@@ -73,6 +74,8 @@ def worker(rank, folder):
         refusals = {
             name: said(lambda n=name: Training(config(learner=n, hyper=BRISK.get(n, {})), images())) for name in ALONE
         }
+        Refresh.parallel = True  # as every learner is unless it says otherwise
+        refusals["moves first"] = said(lambda: Training(config(learner="refresh"), images()))
         refusals["mir"] = said(lambda: Training(config(learner="er", retrieval="mir:12"), images()))
         refusals["images"] = said(lambda: Training(config(), other_pixels() if rank else images()))
         refusals["diverged"] = said(lambda: train(config(), images(), watch=spoil))
@@ -198,6 +201,7 @@ def test_what_cannot_be_shared_says_so(rank, folder):
     found = json.loads((folder / f"said-{rank}.json").read_text())
     for name in ALONE:
         assert found[name] == f"ValueError: learner {name!r} cannot share its steps; train it in one process"
+    assert found["moves first"] == found["refresh"]
     assert found["mir"].startswith("ValueError: 'mir:12' asks the network at every step")
     assert found["images"].startswith("ValueError: the processes that share this run have different images")
     assert found["diverged"].startswith("TrainingFailed: ")

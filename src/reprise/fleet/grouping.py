@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 
 from reprise.learners import Learner, find_learner
-from reprise.nets import Network
+from reprise.nets import Network, batch_norms
 from reprise.runs.run import Run
 
 _FREE = {"seed", "imbalance", "imbalance_seed", "storage", "retrieval", "buffer", "order", "disjoint", "blur"}
 """What runs on one lane may differ in: it is on their tapes, or in their initial weights."""
-_MOMENTUM = 0.1  # of BatchNorm in the kernels that compute several networks together
+MOMENTUM = 0.1
+"""Of BatchNorm in the kernels that compute several networks together."""
 
 
 def capturable(run: Run) -> bool:
@@ -33,8 +34,13 @@ def capturable(run: Run) -> bool:
 
 def stacks(run: Run, net: Network) -> bool:
     """Whether the networks of several such runs are computed together; else a run has a lane to itself."""
-    usual = all(norm.momentum == _MOMENTUM for norm in net.norms())
-    return net.stackable and usual and (run.learner is None or not find_learner(run.learner.name).own_passes)
+    usual = all(norm.momentum == MOMENTUM for norm in batch_norms(net))
+    return net.stackable and usual and (run.learner is None or not has_own_passes(find_learner(run.learner.name)))
+
+
+def has_own_passes(kind: type[Learner]) -> bool:
+    """Whether such a learner does more in a step than give a loss of logits, and move first, as lanes do for it."""
+    return kind.own_passes or (kind.moves_first and kind.before is not Learner.before)
 
 
 def lane_kind(run: Run) -> tuple[object, ...]:

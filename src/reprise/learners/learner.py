@@ -88,13 +88,14 @@ class Learner(nn.Module, ABC):
     draws: ClassVar[int] = 1
     """Replay batches a step takes, each drawn by a schedule of its own."""
     parallel: ClassVar[bool] = True
-    """Whether its gradient comes from its loss alone, so that processes can share a step."""
+    """Whether its gradient comes from its loss alone, so that processes can share a step; one that `moves_first`
+    cannot, whatever it says."""
     capturable: ClassVar[bool] = False
     """Whether its step is the same kernels every time, and nothing in it is decided by the host.
 
-    A captured learner's `before` is not called unless it has passes of its own, its `after` may come before the update,
-    and it is not told the step's number. Batches may end with padding, of weight 0. It makes one run after the other,
-    with `restart` before each: `setting.seed` is the seed of none of them.
+    A captured learner's `before` is not called unless it moves first or has passes of its own, its `after` may come
+    before the update, and it is not told the step's number. Batches may end with padding, of weight 0. It makes one run
+    after the other, with `restart` before each: `setting.seed` is the seed of none of them.
     """
     own_passes: ClassVar[bool] = False
     """Whether it asks the network for more than the logits of each batch of the step, such as a pass in `before`.
@@ -105,7 +106,7 @@ class Learner(nn.Module, ABC):
     """Whether it moves the weights before each step: by `first_move`, given the gradient of its `first_loss`.
 
     The pass sees the incoming batch alone, in training mode, and BatchNorm's running statistics stay. It is made in
-    `before`, or for all runs of a lane together.
+    `before`, or for all runs of a lane together; a learner whose `before` is its own has a lane to itself.
     """
     shuffled: ClassVar[bool] = False
     """Whether it sees the stream's examples in one shuffled order, as no online learner does."""
@@ -136,10 +137,9 @@ class Learner(nn.Module, ABC):
         """Change the network before the step's own forward passes; unless told otherwise, as `moves_first` says."""
         if not self.moves_first:
             return
-        gradient = self._first_gradient(step.incoming)
+        move = self.checked_move(self._first_gradient(step.incoming), step.incoming)
         with torch.no_grad():
             parameters = list(self.net.parameters())
-            move = self.first_move(gradient, step.incoming)
             parts = torch.split(move, [parameter.numel() for parameter in parameters])
             for parameter, part in zip(parameters, parts, strict=True):
                 parameter.add_(part.view_as(parameter))
@@ -160,10 +160,23 @@ class Learner(nn.Module, ABC):
     def first_move(self, gradient: Tensor, incoming: Batch) -> Tensor:
         """What to add to the weights before the step, without gradient; also where to remember what it needs.
 
-        Both are rows of numbers: all parameters of `net`, end to end, in their order. `net` may be asked for their
-        values. The gradient's row may be written over.
+        Both are rows of numbers: all parameters of `net`, end to end, in their order, which is the same everywhere;
+        on a lane their names are not. `net` may be asked for their values. The gradient's row may be written over.
         """
         raise NotImplementedError(f"{type(self).__name__} moves first, and so needs a first_move")
+
+    @torch.no_grad()
+    def checked_move(self, gradient: Tensor, incoming: Batch) -> Tensor:
+        """What `first_move` gives, in single precision whatever the step's, as a row of numbers side by side."""
+        asked = gradient.shape
+        with torch.autocast(gradient.device.type, enabled=False):
+            move = self.first_move(gradient, incoming)
+        if move.shape != asked:
+            raise ValueError(
+                f"first_move of {type(self).__name__} must give a number for each of {asked[0]:,} parameters, "
+                f"got a tensor of shape {tuple(move.shape)}"
+            )
+        return move.to(gradient.dtype).contiguous()
 
     def after(self, step: Step, logits: Tensor) -> None:
         """Remember something, once the network has been updated; `logits` are those of `step.ids`, without gradient."""

@@ -7,7 +7,7 @@ from reprise.nets.build import NETWORKS, Builder, build, from_timm, lacking, tak
 from reprise.nets.efficientnet import EfficientNetLite
 from reprise.nets.heads import HEADS, CosineHead, LinearHead, make_head
 from reprise.nets.initial import fill
-from reprise.nets.network import Network
+from reprise.nets.network import Network, batch_norms
 from reprise.nets.pretrained import Fit, load_checkpoint
 from reprise.nets.resnet import ResNet18
 from reprise.nets.vit import TimmNetwork
@@ -23,6 +23,7 @@ __all__ = [
     "Network",
     "ResNet18",
     "TimmNetwork",
+    "batch_norms",
     "build",
     "fill",
     "from_timm",

@@ -12,7 +12,7 @@ from reprise.core.registry import Registered, register
 from reprise.core.rng import Random
 from reprise.nets import efficientnet
 from reprise.nets.initial import filled
-from reprise.nets.network import Network
+from reprise.nets.network import Network, batch_norms
 from reprise.nets.resnet import ResNet18
 from reprise.nets.vit import TimmNetwork, seeded, without_timm
 
@@ -70,7 +70,7 @@ def build(
     else:
         net = TimmNetwork(backbone, classes, head, random=random, pretrained=pretrained)
     if bn_momentum is not None:
-        momentum, norms = as_float(bn_momentum, "bn_momentum", 0, 1), net.norms()
+        momentum, norms = as_float(bn_momentum, "bn_momentum", 0, 1), batch_norms(net)
         if not norms:
             raise ValueError(f"bn_momentum is for networks with BatchNorm; {backbone!r} has none, got {bn_momentum!r}")
         for norm in norms:

@@ -37,11 +37,7 @@ class Network(nn.Module):
     @property
     def mixes_examples(self) -> bool:
         """Whether in training an image's features depend on the other images of its batch, as BatchNorm makes them."""
-        return bool(self.norms())
-
-    def norms(self) -> list[BatchNorm]:
-        """Its BatchNorm layers."""
-        return [module for module in self.modules() if isinstance(module, _BatchNorm)]
+        return bool(batch_norms(self))
 
     @abstractmethod
     def features(self, x: Tensor) -> Tensor:
@@ -58,3 +54,8 @@ class Network(nn.Module):
     def each(self, batches: list[Tensor]) -> list[Tensor]:
         """The logits of several batches, each passed by itself: BatchNorm sees them one at a time."""
         return [self(batch) for batch in batches]
+
+
+def batch_norms(net: nn.Module) -> list[BatchNorm]:
+    """The BatchNorm layers of a network."""
+    return [module for module in net.modules() if isinstance(module, _BatchNorm)]

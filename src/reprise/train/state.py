@@ -113,7 +113,7 @@ class Training:
         """What a step's forward passes go through: the learner, or its share of data-parallel training."""
         if self.ranks.world == 1:
             return self.learner
-        if not self.learner.parallel:
+        if not self.learner.parallel or self.learner.moves_first:  # each process would move by its part of the batch
             assert self.run.learner is not None
             raise ValueError(f"learner {self.run.learner.name!r} cannot share its steps; train it in one process")
         # BatchNorm normalises each part by itself. The first process's statistics are tested and kept.

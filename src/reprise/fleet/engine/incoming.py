@@ -58,11 +58,10 @@ class Incoming(Stacked):
         self.forward(x)
         self.branches.each(differentiate)
         self.backward()
-        with torch.no_grad():
-            # One after the other: whatever is as long as a network fills the device, and would fill its memory.
-            for run, gradient in enumerate(self.gradients()):
-                self.add(run, learners[run].first_move(gradient, steps[run].incoming))
-            self.changed()
+        # One after the other: whatever is as long as a network fills the device, and would fill its memory.
+        for run, gradient in enumerate(self.gradients()):
+            self.add(run, learners[run].checked_move(gradient, steps[run].incoming))
+        self.changed()
 
     def forward(self, x: Tensor) -> None:
         self.stack.counts.copy_(self.real[:, :1])
@@ -79,7 +78,7 @@ class Incoming(Stacked):
         return rows[:, : self.numbers]
 
     def add(self, run: int, move: Tensor) -> None:
-        """Add a row to a run's weights, unless it rests. `changed` is due when all have theirs."""
+        """Add a row of float32 to a run's weights, unless it rests. `changed` is due when all have theirs."""
         stack = self.stack
         state = stack.rows[run]
         copies = state if stack.half is None else stack.half[run]

@@ -28,7 +28,7 @@ from reprise.fleet.engine.fused_eval import read_out
 from reprise.fleet.engine.incoming import Incoming
 from reprise.fleet.engine.launch import launch, rehearsal
 from reprise.fleet.engine.stack import Stack
-from reprise.fleet.grouping import stacks
+from reprise.fleet.grouping import has_own_passes, stacks
 from reprise.fleet.lane_plan import LanePlan
 from reprise.learners import Batch, LearnerContext, Step, find_learner, make_learner
 from reprise.runs.augmentation import PAD
@@ -115,10 +115,10 @@ class Lane:
         stacked = stacks(self.run, first)
         self.padded = stacked or not first.mixes_examples
         kind = find_learner(learner.name)
-        self.calls_before = kind.own_passes or (kind.moves_first and not stacked)
+        self.calls_before = has_own_passes(kind) or (kind.moves_first and not stacked)
         if self.width > 1 and (self.calls_before or not self.padded):
-            whose = "learner has passes of its own" if self.calls_before else "network mixes examples"
-            raise ValueError(f"runs whose {whose} have a lane each, got {self.width} for one")
+            why = "learner asks for a pass beside the step's" if self.calls_before else "network mixes examples"
+            raise ValueError(f"runs whose {why} have a lane each, got {self.width} for one")
         self.counts_ahead: Iterator[Counts] | None = None  # of the steps to come, where batches are not padded
         self.nets = [first, *(copy.deepcopy(first) for _ in range(1, self.width))]
         self.mean_nets = copy.deepcopy(self.nets)

@@ -13,10 +13,11 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from reprise.fleet import grouping
 from reprise.fleet.engine.convolve import segment_of
 
 EPS = tl.constexpr(1e-5)
-MOMENTUM = tl.constexpr(0.1)
+MOMENTUM = tl.constexpr(grouping.MOMENTUM)
 
 
 @triton.jit

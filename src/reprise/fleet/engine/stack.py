@@ -74,15 +74,15 @@ class Stack:
         self.runs = len(rows)
         self.precision = precision
         self.half = copies
-        self.turned = None if precision == "bf16" else torch.empty_like(rows[:, : layout.copied])
+        self.turned = None if precision == "bf16" else torch.zeros_like(rows[:, : layout.copied])
         self.stem = layer_of(net, "conv1", "bn1", *image)
         self.blocks = list(blocks_of(net, self.stem))
         self.aside = torch.cuda.Stream(rows.device) if rows.is_cuda else None
         self.held: list[Tensor] = []
         self.tracks = True  # running statistics
-        self._size(sizes, counts)
+        self._fit(sizes, counts)
 
-    def _size(self, sizes: tuple[int, ...], counts: Tensor) -> None:
+    def _fit(self, sizes: tuple[int, ...], counts: Tensor) -> None:
         self.sizes, self.images, self.counts = sizes, sum(sizes), counts
         self.parts, length = self._parts()
         self.gradient = torch.zeros(self.runs, length, device=self.rows.device)
@@ -92,7 +92,7 @@ class Stack:
         other = copy.copy(self)
         other.held = []
         other.tracks = False
-        other._size(sizes, counts)
+        other._fit(sizes, counts)
         return other
 
     @property

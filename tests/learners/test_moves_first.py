@@ -1,0 +1,85 @@
+"""Learners that move the weights before a step: what `first_move` gives is checked, and added to the weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from learners.steps import TinyNetwork, make_batch, make_step, setting
+from torch import Tensor
+
+from reprise.learners import Batch
+from reprise.learners.er import ER
+from reprise.learners.losses import cross_entropy
+
+INCOMING = make_batch([1, 4, 1], [10, 11, 12], seed=1)
+
+
+class Moving(ER):
+    """Moves by whatever its test says."""
+
+    moves_first = True
+    how: Callable[[Tensor], Tensor]
+
+    def first_loss(self, logits: Tensor, incoming: Batch) -> Tensor:
+        return cross_entropy(logits, incoming)
+
+    def first_move(self, gradient: Tensor, incoming: Batch) -> Tensor:
+        return self.how(gradient)
+
+
+def learner(how: Callable[[Tensor], Tensor]) -> Moving:
+    made = Moving(TinyNetwork(), setting())
+    made.how = how
+    return made
+
+
+def weights(made: Moving) -> Tensor:
+    return torch.cat([parameter.detach().flatten() for parameter in made.net.parameters()])
+
+
+WAYS: dict[str, Callable[[Tensor], Tensor]] = {
+    "plain": lambda gradient: 0.5 * gradient,
+    "in place": lambda gradient: gradient.mul_(0.5),
+    "one number for all": lambda gradient: torch.full((), 0.25).expand(len(gradient)),
+    "every second": lambda gradient: torch.stack([0.5 * gradient, 9 + gradient], 1)[:, 0],
+    "double": lambda gradient: 0.5 * gradient.double(),
+    "half": lambda gradient: torch.full_like(gradient, 0.25, dtype=torch.bfloat16),
+}
+
+
+@pytest.mark.parametrize("how", WAYS.values(), ids=WAYS)
+def test_a_move_is_added_whatever_it_is_kept_as(how: Callable[[Tensor], Tensor]) -> None:
+    made = learner(how)
+    gradient = made._first_gradient(INCOMING)
+    wanted = weights(made) + how(gradient.clone()).float()
+    row = made.checked_move(gradient.clone(), INCOMING)
+    assert row.is_contiguous()
+    assert row.dtype == torch.float32
+    made.before(make_step(INCOMING))
+    torch.testing.assert_close(weights(made), wanted)
+
+
+@pytest.mark.parametrize("wrong", [lambda row: row[:-1], lambda row: row[None], lambda row: row.sum()])
+def test_a_move_of_another_shape_is_refused(wrong: Callable[[Tensor], Tensor]) -> None:
+    made = learner(wrong)
+    before = weights(made)
+    with pytest.raises(ValueError, match="first_move of Moving must give a number for each of 96 parameters, got a"):
+        made.before(make_step(INCOMING))
+    assert torch.equal(weights(made), before)
+
+
+def test_a_move_is_computed_in_single_precision_whatever_the_step_is() -> None:
+    seen: list[tuple[bool, bool]] = []
+
+    def how(gradient: Tensor) -> Tensor:
+        seen.append((torch.is_autocast_enabled("cpu"), torch.is_grad_enabled()))
+        return torch.zeros_like(gradient)
+
+    made = learner(how)
+    made.before(make_step(INCOMING))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        made.before(make_step(INCOMING))
+        assert torch.is_autocast_enabled("cpu")
+    assert seen == [(False, False)] * 2
