@@ -137,11 +137,11 @@ def step_of_both(lane: Lane, run: Training, at: int) -> Apart:
     return Apart(abs(loss / other - 1), ((whole - wanted).norm() / wanted.norm()).item(), each, kinks)
 
 
-def check(apart: Apart, which: str, near: float = NEAR) -> None:
+def check(apart: Apart, which: str, near: float = NEAR, slack: float = 1) -> None:
     assert apart.kinks.farthest <= near, f"{which}: an input of a ReLU is on the other side of 0, {apart}"
     assert apart.loss < 1e-5, f"{which}: {apart}"
-    assert apart.whole < 1e-5, f"{which}: {apart}"
-    assert apart.farthest < 5e-5, f"{which}: {apart}"
+    assert apart.whole < slack * 1e-5, f"{which}: {apart}"
+    assert apart.farthest < slack * 5e-5, f"{which}: {apart}"
 
 
 def gradients(lane: Lane) -> dict[str, Tensor]:
@@ -172,6 +172,7 @@ def check_descent(lane: Lane, before: Tensor, mean_before: Tensor, at: int) -> N
 def compare_steps(run: Run, width: int = 2) -> list[Kinks]:
     """One step from the same state, of every kind, under several seeds: every one must agree."""
     lane = make_lane(run, width)
+    slack = 3 if run.learner.name == "refresh" else 1  # its moves end in other last digits, and so gradients differ
     found = []
     for seed in SEEDS:
         seeded = run.replace(seed=seed)
@@ -180,7 +181,7 @@ def compare_steps(run: Run, width: int = 2) -> list[Kinks]:
         begin(lane, seeded)
         for at in (FIRST, FILLING, SHORT, REGULAR):
             apart = step_of_both(lane, plain, at)
-            check(apart, f"step {at}, seed {seed}")
+            check(apart, f"step {at}, seed {seed}", slack=slack)
             found.append(apart.kinks)
     return found
 
