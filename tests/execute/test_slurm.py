@@ -335,12 +335,14 @@ def test_without_submitit_the_extra_is_named(tmp_path, monkeypatch):
 # Slurm's commands.
 
 SBATCH = """#!/bin/sh
-# Begins every job of an array, and forgets it.
+# Begins every job of an array, and forgets it. As Slurm's it keeps a copy of the script: submitit moves its own away.
 echo "$@" >>"$SLURM_STAND_IN/submitted"
 if grep -q 'partition=gone' "$1"; then echo "sbatch: error: invalid partition specified: gone" >&2; exit 1; fi
 last=$(sed -n 's/^#SBATCH --array=0-\\([0-9]*\\)%.*/\\1/p' "$1")
+script=$SLURM_STAND_IN/script.sh
+cp "$1" "$script"
 for number in $(seq 0 "$last"); do
-    SLURM_ARRAY_JOB_ID=7 SLURM_ARRAY_TASK_ID=$number SLURM_JOB_ID=7$number sh "$1" >/dev/null 2>&1 &
+    SLURM_ARRAY_JOB_ID=7 SLURM_ARRAY_TASK_ID=$number SLURM_JOB_ID=7$number sh "$script" >/dev/null 2>&1 &
 done
 echo "Submitted batch job 7"
 """
