@@ -41,7 +41,7 @@ PRINTED = {
 }
 OURS = (
     *("isolation", "example-pass", "boundaries", "rare-classes", "agreement"),
-    *("pretrained-rates", "pretrained-gaps", "demo"),
+    *("pretrained-rates", "pretrained-gaps", "pretrained-again", "demo"),
 )
 AUDITS = ("gaps", "dyngaps", "renewal-gaps", "buffer-gaps", "coverage")
 
@@ -125,6 +125,9 @@ def test_studies_share_runs() -> None:
     assert set(STUDIES["trajectory"].runs(1)) < set(STUDIES["gap-opportunity"].runs(1))
     lite, vit = (set(STUDIES[name].runs(1, small=True)) for name in ("pretrained-gaps", "gap-opportunity"))
     assert lite == vit
+    again, gaps = (set(STUDIES[name].runs(5)) for name in ("pretrained-again", "pretrained-gaps"))
+    assert again < gaps
+    assert len(again) == 5 * 4 * 2
     primary = {run for run in STUDIES["readout"].runs(1) if run.memory.buffer == 5120}
     assert primary < set(STUDIES["seams"].runs(1))
 

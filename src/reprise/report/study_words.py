@@ -173,8 +173,7 @@ def limits(outcome: StudyOutcome) -> list[str]:
         "This is the small form: other data and shorter streams than the paper's, chosen so that a laptop can run it. "
         "Its figures are not the paper's."
         if plan.small
-        else "Settings are the paper's where it prints them. What it leaves open was chosen before these runs; each "
-        "choice is named below."
+        else "Settings are the paper's where it prints them. What it leaves open is our choice, and is named below."
         if plan.study.notes
         else "Settings are the paper's where it prints them."
     )

@@ -37,7 +37,7 @@ _PAPER = (
 )
 _OURS = (
     *(isolation.STUDY, example_pass.STUDY, boundaries.STUDY, rare_classes.STUDY, agreement.STUDY),
-    *(pretrained.RATES, pretrained.STUDY, demo.STUDY),
+    *(pretrained.RATES, pretrained.STUDY, pretrained.AGAIN, demo.STUDY),
 )
 STUDIES: dict[str, Study] = {study.name: study for study in (*_PAPER, *_OURS)}
 """All studies of the library by name."""
