@@ -4,7 +4,8 @@
 
 The floor of a step is the time of its convolutions alone: of as many images, in the same batches and shapes, forward,
 and backward where the step goes backward. Both are timed in turn, with a full memory, until the device has nothing left
-to do. Products are in bf16. `--profile` lists what takes the device's time.
+to do. Products are in bf16, or in single precision on a CPU without instructions for bf16. `--profile` lists what takes
+the device's time.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from torch import Tensor, nn
 from reprise.data import from_arrays
 from reprise.runs import Images, Run
 from reprise.train import Training, steps
+from reprise.train.machine import computes_bf16
 
 CLASSES, BATCH = 100, 32
 STEPS = 4  # timed at a stretch
@@ -41,7 +43,9 @@ class Convolution:
     of_weight: bool
 
     def make(self) -> Callable[[], object]:
-        weight = self.layer.weight.detach().bfloat16().contiguous(memory_format=torch.channels_last)
+        weight = self.layer.weight.detach().contiguous(memory_format=torch.channels_last)
+        if computes_bf16(weight.device.type):  # as the run does
+            weight = weight.bfloat16()
         x = torch.randn(self.shape, device=weight.device, dtype=weight.dtype).contiguous(
             memory_format=torch.channels_last
         )

@@ -294,7 +294,9 @@ def test_runs_made_in_parts_are_asked_for_as_a_whole_without_making_more(
     run = ["study", "run", "gaps", "--small", "--seeds", "1", "--error-seeds", "2", "--out", str(tmp_path)]
     assert main([*run, "--only", "retrieval=iid"]) == 0
     assert main([*run, "--time-limit", "0"]) == 1
-    assert "4 of 6 runs of study 'gaps' are still to be made" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "4 of 6 runs of study 'gaps' are still to be made" in said
+    assert said.rstrip().endswith("; the same command without --time-limit 0 makes the rest")
     assert len(list((tmp_path / "records").iterdir())) == 2
     campaign = read_campaign(tmp_path / "campaigns" / "gaps-small.json")
     assert campaign is not None
@@ -362,7 +364,9 @@ def test_several_studies_say_which_are_still_to_be_made(
     assert out.splitlines()[-1] == (
         f"Pages of them: reprise study report gaps,dyngaps --small --partial --out {tmp_path}"
     )
-    assert err.splitlines()[-1] == ("reprise: 5 of 12 runs are still to be made: the same command goes on with them")
+    assert err.splitlines()[-1] == (
+        "reprise: 5 of 12 runs are still to be made: the same command goes on with the rest"
+    )
 
 
 @pytest.mark.parametrize("command", ["list", "show", "plan", "run", "status", "report", "index"])

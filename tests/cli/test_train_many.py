@@ -84,7 +84,7 @@ def test_runs_that_would_not_end_in_time_are_left(
     monkeypatch.setattr(TimeLimit, "allows", lambda _, run: run.seed == 0)
     line = command(pictures, "--retrieval", "iid,rpr", "--seeds", "0-1", "--jobs", "1", "--time-limit", "15m")
     assert main([*line, "--out", str(tmp_path)]) == 1
-    assert "2 of 4 runs are still to be made; the same command goes on with them" in capsys.readouterr().err
+    assert "2 of 4 runs are still to be made; the same command goes on with the rest" in capsys.readouterr().err
     assert sorted(record["name"] for record in Store(tmp_path).records(pytest.fail)) == [NAMES[0], NAMES[2]]
 
 

@@ -61,9 +61,20 @@ def test_networks_are_stacked_unless_the_learner_has_passes_of_its_own(monkeypat
         assert stacks(config(), nets.build(classes=3, width=2, bn_momentum=momentum)) is stacked
 
 
-@pytest.mark.parametrize(("moves", "own", "stacked"), [(True, False, True), (True, True, False), (False, True, True)])
-def test_a_learner_that_moves_first_is_stacked_unless_it_does_so_by_itself(moves, own, stacked, monkeypatch):
-    """What is in a `before` of its own is not known; one that neither moves first nor has passes does nothing there."""
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("momentum", 0.05), ("momentum", None), ("eps", 1e-3), ("affine", False), ("track_running_stats", False)],
+)
+def test_networks_are_stacked_only_if_every_batchnorm_is_as_the_kernels_compute_it(name, value):
+    net = nets.build(classes=3, width=2)
+    assert stacks(config(), net)
+    setattr(nets.batch_norms(net)[-1], name, value)
+    assert not stacks(config(), net)
+
+
+@pytest.mark.parametrize(("moves", "own", "stacked"), [(True, False, True), (True, True, False), (False, True, False)])
+def test_a_learner_is_stacked_unless_it_has_a_before_of_its_own(moves, own, stacked, monkeypatch):
+    """What is in it is not known."""
     kind = find_learner("er")
     monkeypatch.setattr(kind, "moves_first", moves)
     if own:

@@ -61,13 +61,30 @@ def test_a_move_is_added_whatever_it_is_kept_as(how: Callable[[Tensor], Tensor])
     torch.testing.assert_close(weights(made), wanted)
 
 
-@pytest.mark.parametrize("wrong", [lambda row: row[:-1], lambda row: row[None], lambda row: row.sum()])
+@pytest.mark.parametrize(
+    "wrong", [lambda row: row[:-1], lambda row: row[None], lambda row: row.sum(), lambda row: None]
+)
 def test_a_move_of_another_shape_is_refused(wrong: Callable[[Tensor], Tensor]) -> None:
     made = learner(wrong)
     before = weights(made)
-    with pytest.raises(ValueError, match="first_move of Moving must give a number for each of 96 parameters, got a"):
+    with pytest.raises(
+        ValueError,
+        match=r"first_move of Moving must give a number for each of 96 parameters, got (a tensor of shape|None)",
+    ):
         made.before(make_step(INCOMING))
     assert torch.equal(weights(made), before)
+
+
+def test_a_parameter_that_the_pass_leaves_out_has_no_gradient_and_moves_all_the_same() -> None:
+    made = learner(lambda gradient: 1 + gradient)
+    made.net.register_parameter("aside", torch.nn.Parameter(torch.zeros(4)))
+    gradient = made._first_gradient(INCOMING)
+    names = [name for name, parameter in made.net.named_parameters() for _ in range(parameter.numel())]
+    aside = torch.tensor([name == "aside" for name in names])
+    assert not gradient[aside].any()
+    assert gradient[~aside].any()
+    made.before(make_step(INCOMING))
+    assert torch.equal(made.net.get_parameter("aside").detach(), torch.ones(4))
 
 
 def test_a_move_is_computed_in_single_precision_whatever_the_step_is() -> None:

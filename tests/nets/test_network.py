@@ -66,6 +66,9 @@ def test_momentum_of_every_batchnorm_can_be_set() -> None:
     first = torch.nn.functional.conv2d(x, set_to.get_parameter("conv1.weight"), padding=1).mean((0, 2, 3))
     set_to.train()(x)
     torch.testing.assert_close(set_to.bn1.running_mean, 0.25 * first)
+    still = nets.build(classes=3, width=2, bn_momentum=0).train()
+    still(x)
+    assert not still.bn1.running_mean.any()
 
 
 @pytest.mark.parametrize(

@@ -38,8 +38,8 @@ class ExecutorOptions:
     shared: Annotated[bool, FlagCreatePairsOff, arg(help_behavior_hint="")] = False
     """With ray: the store lies on storage that all nodes see under the same path. With slurm it always must."""
     time_limit: Annotated[str | None, arg(metavar="TIME", constructor=str, help_behavior_hint="")] = None
-    """As 540, 90s, 15m or 1h30m: begin no run that would not end within this time, as far as those before it tell. The
-    same command goes on later; 0 makes none. Jobs of Slurm have a limit of their own, timeout_min."""
+    """As 540, 90s, 15m or 1h30m: begin no run that would not end within this time, as far as those before it tell; with
+    0, none. The same command with more time goes on. Jobs of Slurm have a limit of their own, timeout_min."""
     slurm: Annotated[str | None, arg(metavar="NAME=VALUE,...", constructor=str, help_behavior_hint="")] = None
     """With slurm: what submitit is told, as slurm_partition=gpu,timeout_min=240,cpus_per_task=8; cluster=local tries it
     on this machine."""

@@ -127,6 +127,13 @@ def read_time(text: str, option: str) -> float:
     return seconds
 
 
+def go_on(time_limit: float | None) -> str:
+    """How runs that were not begun are made, in words."""
+    if time_limit == 0:
+        return "the same command without --time-limit 0 makes the rest"
+    return "the same command goes on with the rest"
+
+
 def choices(settings: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Every combination of the values given, the last setting's varying first."""
     several = {option: value if isinstance(value, list) else [value] for option, value in settings.items()}

@@ -12,7 +12,7 @@ from tyro.conf import OmitArgPrefixes, arg
 
 from reprise.cli.errors import RunFailed, request
 from reprise.cli.executors import ExecutorOptions, make_executor
-from reprise.cli.options import read_time
+from reprise.cli.options import go_on, read_time
 from reprise.cli.output import check_output, write_output
 from reprise.cli.progress import progress_bar
 from reprise.cli.study_request import Data, Flag, Folder, Name, Number, One, Only, Target, device_of, plans_of, runs_of
@@ -154,8 +154,8 @@ class StudyRun:
             found = _outcomes(plans, executed, console)
         except StudyFailed as error:
             partly = f"; `{self._report(partial=True)}` reports them" if executed.made else ""
-            go_on = "; the same command goes on with the rest" if executed.left else ""
-            raise StudyFailed(f"{error}{partly}{go_on}") from error
+            rest = f"; {go_on(time_limit)}" if executed.left else ""
+            raise StudyFailed(f"{error}{partly}{rest}") from error
         console.print(Text(f"Records: {store.folder / 'records'}", style="dim"), soft_wrap=True)
         pages, report = "A page of it" if len(plans) == 1 else "Pages of them", self._report(bool(executed.left))
         console.print(Text(f"{pages}: {report}", style="dim"), soft_wrap=True)
@@ -163,7 +163,7 @@ class StudyRun:
         if executed.failed:
             raise RunFailed(_failed(executed))
         if left := len(executed.left):
-            raise RunFailed(f"{left} of {len(runs)} runs are still to be made: the same command goes on with them")
+            raise RunFailed(f"{left} of {len(runs)} runs are still to be made: {go_on(time_limit)}")
         return 0
 
     def _report(self, partial: bool) -> str:

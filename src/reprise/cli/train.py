@@ -131,7 +131,7 @@ class Train(TrainOptions):
     """Runs at once on a GPU."""
     time_limit: Annotated[str | None, arg(metavar="TIME", constructor=str, help_behavior_hint="")] = None
     """As 540, 90s, 15m or 1h30m: of several runs, begin none that would not end within this time, as far as those
-    before it tell."""
+    before it tell; with 0, none."""
     checkpoint_every: Annotated[int, arg(metavar="STEPS")] = 0
     """Keep a checkpoint also every so many steps, not at task boundaries alone; 0 for never."""
     track: Annotated[

@@ -11,6 +11,7 @@ import torch
 from reprise.cli.display import Watch, screen
 from reprise.cli.errors import WrongRequest
 from reprise.cli.fleet_display import fleet_screen
+from reprise.cli.options import go_on
 from reprise.core.files import Record
 from reprise.execute import Here, choose
 from reprise.execute.one import ImageSource
@@ -80,8 +81,8 @@ def many(
             if outcome.record is None:
                 shown.say(f"{outcome.name} failed: {failure(outcome, device)}")
         if left := len(runs) - len(found):
-            go_on = "" if store is None else "; the same command goes on with them"
-            shown.say(f"{left} of {len(runs)} runs are still to be made{go_on}")
+            rest = "" if store is None else f"; {go_on(time_limit)}"
+            shown.say(f"{left} of {len(runs)} runs are still to be made{rest}")
     return [record for run in runs if (record := found.get(run)) is not None]
 
 

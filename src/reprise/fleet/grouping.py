@@ -11,8 +11,8 @@ from reprise.runs.run import Run
 
 _FREE = {"seed", "imbalance", "imbalance_seed", "storage", "retrieval", "buffer", "order", "disjoint", "blur"}
 """What runs on one lane may differ in: it is on their tapes, or in their initial weights."""
-MOMENTUM = 0.1
-"""Of BatchNorm in the kernels that compute several networks together."""
+MOMENTUM, EPS = 0.1, 1e-5
+"""Of BatchNorm in the kernels that compute several networks together; it has weights, and running statistics."""
 
 
 def capturable(run: Run) -> bool:
@@ -34,13 +34,19 @@ def capturable(run: Run) -> bool:
 
 def stacks(run: Run, net: Network) -> bool:
     """Whether the networks of several such runs are computed together; else a run has a lane to itself."""
-    usual = all(norm.momentum == MOMENTUM for norm in batch_norms(net))
+    usual = all(
+        norm.momentum == MOMENTUM and norm.eps == EPS and norm.affine and norm.track_running_stats
+        for norm in batch_norms(net)
+    )
     return net.stackable and usual and (run.learner is None or not has_own_passes(find_learner(run.learner.name)))
 
 
 def has_own_passes(kind: type[Learner]) -> bool:
-    """Whether such a learner does more in a step than give a loss of logits, and move first, as lanes do for it."""
-    return kind.own_passes or (kind.moves_first and kind.before is not Learner.before)
+    """Whether such a learner does more in a step than give a loss of logits, and move first, as lanes do for it.
+
+    What is in a `before` of its own is not known.
+    """
+    return kind.own_passes or kind.before is not Learner.before
 
 
 def lane_kind(run: Run) -> tuple[object, ...]:

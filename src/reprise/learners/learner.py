@@ -93,14 +93,14 @@ class Learner(nn.Module, ABC):
     capturable: ClassVar[bool] = False
     """Whether its step is the same kernels every time, and nothing in it is decided by the host.
 
-    A captured learner's `before` is not called unless it moves first or has passes of its own, its `after` may come
-    before the update, and it is not told the step's number. Batches may end with padding, of weight 0. It makes one run
-    after the other, with `restart` before each: `setting.seed` is the seed of none of them.
+    A captured learner's `after` may come before the update, and it is not told the step's number. Batches may end with
+    padding, of weight 0. It makes one run after the other, with `restart` before each: `setting.seed` is the seed of
+    none of them.
     """
     own_passes: ClassVar[bool] = False
-    """Whether it asks the network for more than the logits of each batch of the step, such as a pass in `before`.
+    """Whether it asks the network for more than the logits of each batch of the step, such as another pass.
 
-    On a GPU its runs go one to a lane, whatever the network.
+    On a GPU its runs go one to a lane, whatever the network; so do those of a learner with a `before` of its own.
     """
     moves_first: ClassVar[bool] = False
     """Whether it moves the weights before each step: by `first_move`, given the gradient of its `first_loss`.
@@ -162,6 +162,7 @@ class Learner(nn.Module, ABC):
 
         Both are rows of numbers: all parameters of `net`, end to end, in their order, which is the same everywhere;
         on a lane their names are not. `net` may be asked for their values. The gradient's row may be written over.
+        On a lane runs that have ended are asked as well: with any gradient, and images whose weights are all 0.
         """
         raise NotImplementedError(f"{type(self).__name__} moves first, and so needs a first_move")
 
@@ -171,10 +172,10 @@ class Learner(nn.Module, ABC):
         asked = gradient.shape
         with torch.autocast(gradient.device.type, enabled=False):
             move = self.first_move(gradient, incoming)
-        if move.shape != asked:
+        if not isinstance(move, Tensor) or move.shape != asked:
+            got = f"a tensor of shape {tuple(move.shape)}" if isinstance(move, Tensor) else repr(move)
             raise ValueError(
-                f"first_move of {type(self).__name__} must give a number for each of {asked[0]:,} parameters, "
-                f"got a tensor of shape {tuple(move.shape)}"
+                f"first_move of {type(self).__name__} must give a number for each of {asked[0]:,} parameters, got {got}"
             )
         return move.to(gradient.dtype).contiguous()
 

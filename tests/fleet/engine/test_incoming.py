@@ -55,6 +55,7 @@ def test_gradients_are_those_of_the_real_images_in_the_parameters_order(parts, m
         incoming.take(run, torch.autograd.grad(loss, incoming.wanted(run)))
     incoming.backward()
     found = incoming.gradients()
+    assert found.stride(0) % 64 == 0  # every row begins where a wide load may
     for run, (real, _) in enumerate(REAL[:2]):
         logits = plain[run](x[run, :real].permute(0, 3, 1, 2))
         loss = F.cross_entropy(logits, labels[:real], reduction="sum")
@@ -71,7 +72,7 @@ def test_a_move_is_added_to_the_weights_of_its_run_and_their_copies(precision):
     own, plain, stack, incoming = made(precision=precision)
     incoming.stack.counts.copy_(stack.counts[:, :1])  # as the pass does
     moves = noise(len(REAL), incoming.numbers, seed=5)
-    before = stack.rows.clone()
+    before, copies = stack.rows.clone(), None if stack.half is None else stack.half.clone()
     for run in (0, 2):
         incoming.add(run, moves[run])
     incoming.changed()
@@ -86,7 +87,8 @@ def test_a_move_is_added_to_the_weights_of_its_run_and_their_copies(precision):
     assert not stack.rows[0, between].any()
     weights = stack.rows[:, : layout.copied]
     if stack.half is not None:
-        assert (stack.half[0] - weights[0]).abs().max() <= 2**-7 * weights[0].abs().max()
+        assert ((stack.half[0] - weights[0]).abs() <= 2**-7 * weights[0].abs()).all()
+        assert torch.equal(stack.half[1:], copies[1:])
         assert not torch.equal(stack.half[0], before[0, : layout.copied].to(torch.bfloat16))
     if stack.turned is not None:
         turned = stack.turned.clone()

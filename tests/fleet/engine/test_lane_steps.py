@@ -23,6 +23,7 @@ from reprise.fleet.engine.lane import Lane
 from reprise.fleet.lane_plan import LanePlan, make_lane_plan
 from reprise.learners import Learner
 from reprise.learners.er import ER
+from reprise.learners.losses import cross_entropy
 from reprise.learners.refresh import Refresh
 from reprise.runs.plan import Labels
 from reprise.train import Images, Run, Training, steps
@@ -350,12 +351,12 @@ def test_a_learner_moves_first_on_a_lane_of_its_own(norm, monkeypatch):
 
 
 @pytest.mark.usefixtures("own_norm")
-@pytest.mark.parametrize("own", [True, False])
-def test_before_is_called_of_learners_with_passes_of_their_own_alone(own, monkeypatch):
+@pytest.mark.parametrize("moves", [True, False])
+def test_before_is_called_of_learners_that_have_one_of_their_own(moves, monkeypatch):
     """And where the step's own passes are: a run in bf16 has them in bf16, where the device computes in it."""
     called = []
     monkeypatch.setattr(ER, "before", lambda self, step: called.append(torch.is_autocast_enabled(DEVICE.type)))
-    monkeypatch.setattr(ER, "own_passes", own)
+    monkeypatch.setattr(ER, "moves_first", moves)
     images = some_images()
     run = Run.of(dataset="some", learner="er", tasks=2, batch=5, replay=3, buffer=9, precision="bf16")
     planned = make_lane_plan(run, Labels.of(images, run))
@@ -364,4 +365,26 @@ def test_before_is_called_of_learners_with_passes_of_their_own_alone(own, monkey
     lane.begin(0, planned, initial_row(nets.build(classes=CLASSES, head="cosine", seed=0)))
     lane.advance(1)  # with nothing stored, and so outside the graph
     lane.synchronize()
-    assert called == [computes_bf16(DEVICE.type)] * own
+    assert called == [computes_bf16(DEVICE.type)]
+
+
+def test_the_loss_before_a_move_is_computed_as_the_step_s_own(monkeypatch):
+    """In bf16 where the run is and the device computes in it; what the learner is given is in single precision."""
+    seen = []
+
+    def first_loss(self, logits, incoming):
+        seen.append((torch.is_autocast_enabled(DEVICE.type), logits.dtype))
+        return cross_entropy(logits, incoming)
+
+    monkeypatch.setattr(ER, "moves_first", True)
+    monkeypatch.setattr(ER, "first_loss", first_loss)
+    monkeypatch.setattr(ER, "first_move", lambda self, gradient, incoming: torch.zeros_like(gradient))
+    images = some_images()
+    run = Run.of(dataset="some", learner="er", tasks=2, batch=5, replay=3, buffer=9, precision="bf16", width=2)
+    planned = make_lane_plan(run, Labels.of(images, run))
+    lane = Lane(run, Pixels(images.train, DEVICE), Pixels(images.test, DEVICE), CLASSES, planned.plan.steps, 2)
+    assert lane.incoming is not None
+    lane.begin(0, planned, initial_row(nets.build(classes=CLASSES, width=2, seed=0)))
+    lane.advance(1)
+    lane.synchronize()
+    assert {*seen} == {(computes_bf16(DEVICE.type), torch.float32)}

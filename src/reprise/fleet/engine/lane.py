@@ -279,7 +279,7 @@ class Lane:
             self.counts_ahead = iter(planned.counts.tolist())
 
     def rest(self, slot: int) -> None:
-        """From here on, leave this slot as it is, until another run begins there."""
+        """From here on, leave this slot's weights as they are, until another run begins there."""
         with torch.cuda.stream(self.stream):
             self.active[slot] = 0
             self.counts_ahead = iter(())

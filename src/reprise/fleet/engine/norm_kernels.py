@@ -16,7 +16,7 @@ import triton.language as tl
 from reprise.fleet import grouping
 from reprise.fleet.engine.convolve import segment_of
 
-EPS = tl.constexpr(1e-5)
+EPS = tl.constexpr(grouping.EPS)
 MOMENTUM = tl.constexpr(grouping.MOMENTUM)
 
 
