@@ -7,6 +7,7 @@ from typing import Any
 
 from reprise.core.files import Record
 from reprise.lab.comparison import RunComparison
+from reprise.lab.device_time import device_time
 from reprise.report.render import Markup, inline_svg
 from reprise.report.run_figures import Draw, picture_svg
 
@@ -29,6 +30,12 @@ def made_by(records: Iterable[Record]) -> str:
     made = [record["provenance"] for record in records]
     word = "Trained" if all("torch" in one for one in made) else "Made"
     return f"{word} by {' and by '.join(dict.fromkeys(map(_versions, made)))}."
+
+
+def trained_for(records: Iterable[Record]) -> str:
+    """How long devices trained these runs, in a sentence; empty if no record tells."""
+    found = [f"{seconds / 60:,.1f} minutes of {device}" for device, seconds in device_time(records).items()]
+    return f"Training took {' and '.join(found)}, in which at least one run was being trained." if found else ""
 
 
 def _versions(made: Mapping[str, Any]) -> str:

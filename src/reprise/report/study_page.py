@@ -13,7 +13,7 @@ from reprise.lab.verdict import unit_of
 from reprise.report.campaign_report import CampaignReport
 from reprise.report.html_table import TableCell, html_table
 from reprise.report.render import Markup, render, script
-from reprise.report.run_pages import made_by
+from reprise.report.run_pages import made_by, trained_for
 from reprise.report.study_maps import pair_maps
 from reprise.report.study_panels import contrast_panel, curve_panel, figure_panel, styles, tested, wait_panel
 from reprise.report.study_runs import Anchors, run_lists
@@ -79,6 +79,7 @@ def page(report: CampaignReport, files: Mapping[str, str] | None = None) -> str:
         run_terms=glossary("identity", "tape"),
         run_lists=run_lists(outcome, anchors),
         made_by=made_by(outcome.runs.records.values()) if outcome.runs.records else "",
+        trained_for=trained_for(outcome.runs.records.values()),
         began=report.file.began,
         command=report.command,
         files=files or {},

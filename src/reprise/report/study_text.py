@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from reprise.lab.figure import Figure
 from reprise.lab.outcome import StudyOutcome
 from reprise.report.campaign_report import CampaignReport
-from reprise.report.run_pages import made_by
+from reprise.report.run_pages import made_by, trained_for
 from reprise.report.study_tables import (
     BESIDE_HEADS,
     CONTRAST_HEADS,
@@ -47,8 +47,10 @@ def markdown(report: CampaignReport) -> str:
         lines += [*_md_table(BESIDE_HEADS, map(beside_row, outcome.beside), words=3), ""]
     lines += ["## How figures are compared", "", *_list(rules(outcome)), ""]
     lines += ["## Limits", "", *_list(limits(outcome)), ""]
-    made = f" {made_by(outcome.runs.records.values())}" if outcome.runs.records else ""
-    lines += [f"{report.done:,} of {report.total:,} runs.{made}"]
+    made = [f"{report.done:,} of {report.total:,} runs."]
+    if records := outcome.runs.records.values():
+        made += [made_by(records), trained_for(records)]
+    lines += [" ".join(filter(None, made))]
     return "\n".join([*lines, ""])
 
 
