@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reprise.execute.one import audit
 from reprise.lab.device_time import device_time
+from reprise.report.run_pages import trained_for
+from reprise.runs import Run
 
 START = datetime(2026, 1, 31, 23, 59, 30, tzinfo=timezone.utc)
 
 
-def record(end: int, took: float, device: str | None = "GPU") -> dict[str, Any]:
+def record(end: float, took: float, device: str | None = "GPU") -> dict[str, Any]:
     made = {} if device is None else {"device": device, "ended": (START + timedelta(seconds=end)).isoformat()}
     return {"provenance": made, "timings": {"prepare": 7.0, "train": took}}
 
@@ -31,10 +36,26 @@ def test_devices_count_by_themselves_and_audits_not_at_all() -> None:
     assert device_time([]) == {}
 
 
-def test_a_device_of_which_one_end_is_not_known_is_left_out() -> None:
+def test_a_device_of_which_one_end_is_not_known_has_no_time_and_is_named() -> None:
     early = record(20, 3.0)
     del early["provenance"]["ended"]
-    assert device_time([record(10, 10.0), early, record(12, 4.0, "CPU")]) == {"CPU": 4.0}
+    records = [record(10, 10.0), early, record(30, 10.0), record(12, 4.0, "CPU")]
+    assert device_time(records) == {"GPU": None, "CPU": 4.0}
+    assert trained_for(records) == (
+        "At least one run was being trained for 0.1 minutes on CPU; for how long on GPU is not known."
+    )
+    assert trained_for(records[:3]) == ""
+    assert trained_for([records[0], records[3]]) == (
+        "At least one run was being trained for 0.2 minutes on GPU and for 0.1 minutes on CPU."
+    )
+
+
+def test_runs_of_less_than_a_second_add_up() -> None:
+    """As a record says it today, to the millisecond."""
+    ends = np.arange(1, 41) * 0.25
+    assert device_time([record(float(end), 0.25) for end in ends])["GPU"] == pytest.approx(10.0)
+    said = audit(Run.of(learner=None, classes=10, steps=50))["provenance"]["ended"]
+    assert re.fullmatch(r"[-\d]+T[:\d]+\.\d{3}\+00:00", said)
 
 
 @pytest.mark.parametrize("zone", ["+00:00", "+05:30"])

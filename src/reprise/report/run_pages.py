@@ -33,9 +33,11 @@ def made_by(records: Iterable[Record]) -> str:
 
 
 def trained_for(records: Iterable[Record]) -> str:
-    """How long devices trained these runs, in a sentence; empty if no record tells."""
-    found = [f"{seconds / 60:,.1f} minutes of {device}" for device, seconds in device_time(records).items()]
-    return f"Training took {' and '.join(found)}, in which at least one run was being trained." if found else ""
+    """How long these runs were trained, in a sentence; empty if of no kind of device it is known."""
+    found = device_time(records)
+    known = [f"{seconds / 60:,.1f} minutes on {device}" for device, seconds in found.items() if seconds is not None]
+    unknown = [f"; for how long on {device} is not known" for device, seconds in found.items() if seconds is None]
+    return f"At least one run was being trained for {' and for '.join(known)}{''.join(unknown)}." if known else ""
 
 
 def _versions(made: Mapping[str, Any]) -> str:

@@ -54,7 +54,7 @@ def make_record(result: RunResult) -> Record:
         "machine": f"{platform.system()} {platform.machine()}",
         **({} if result.trained is None else result.trained.made_by),
         **({"modules": [Path(name).name for name in loaded_modules()]} if loaded_modules() else {}),
-        "ended": now(),
+        "ended": now("milliseconds"),
     }
     record["timings"] = result.timings
     return seal(record)
@@ -116,9 +116,9 @@ def curves(losses: NDArray[Any], hits: NDArray[np.int64], sizes: NDArray[np.int6
     return {"steps": ends[1:].tolist(), "loss": loss.tolist(), "accuracy": share.tolist()}
 
 
-def now() -> str:
-    """The time in UTC, to the second."""
-    return datetime.now(timezone.utc).isoformat(timespec="seconds")
+def now(timespec: str = "seconds") -> str:
+    """The time in UTC."""
+    return datetime.now(timezone.utc).isoformat(timespec=timespec)
 
 
 def program() -> str:
