@@ -9,7 +9,7 @@ from train.tinyruns import Thin, config
 
 from reprise import nets
 from reprise.fleet import grouping
-from reprise.fleet.grouping import capturable, has_own_passes, lane_kind, stacks, together
+from reprise.fleet.grouping import capturable, foldable, has_own_passes, lane_kind, stacks, together
 from reprise.learners import find_learner
 from reprise.runs import Run
 from reprise.runs.run import flat_names
@@ -70,6 +70,17 @@ def test_networks_are_stacked_only_if_every_batchnorm_is_as_the_kernels_compute_
     assert stacks(config(), net)
     setattr(nets.batch_norms(net)[-1], name, value)
     assert not stacks(config(), net)
+
+
+@pytest.mark.parametrize("name", ["conv1.weight", "bn1.bias", "fc.weight"])
+def test_networks_are_stacked_only_if_all_their_parameters_are_trained(name):
+    """They are tested by the kernels all the same, unless BatchNorm is more than a scale and a shift."""
+    net = nets.build(classes=3, width=2)
+    net.get_parameter(name).requires_grad_(False)
+    assert not stacks(config(), net)
+    assert foldable(net)
+    net.bn1.track_running_stats = False
+    assert not foldable(net)
 
 
 @pytest.mark.parametrize(("moves", "own", "stacked"), [(True, False, True), (True, True, False), (False, True, False)])

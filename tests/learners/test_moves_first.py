@@ -87,6 +87,29 @@ def test_a_parameter_that_the_pass_leaves_out_has_no_gradient_and_moves_all_the_
     assert torch.equal(made.net.get_parameter("aside").detach(), torch.ones(4))
 
 
+def test_a_parameter_that_is_not_trained_has_no_gradient_and_stays() -> None:
+    made = learner(lambda gradient: 1 + gradient)
+    names = [name for name, _ in made.net.named_parameters()]
+    wanted = {name: made.net.get_parameter(name).detach() + 1 for name in names}
+    gradient = dict(zip(names, parts_of(made, made._first_gradient(INCOMING)), strict=True))
+    still = names[0]
+    made.net.get_parameter(still).requires_grad_(False)
+    for name, part in zip(names, parts_of(made, made._first_gradient(INCOMING)), strict=True):
+        assert torch.equal(part, torch.zeros_like(part) if name == still else gradient[name]), name
+    before = made.net.get_parameter(still).clone()
+    made.before(make_step(INCOMING))
+    assert torch.equal(made.net.get_parameter(still), before)
+    for name in names[1:]:
+        torch.testing.assert_close(made.net.get_parameter(name).detach(), wanted[name] + gradient[name])
+
+
+def parts_of(made: Moving, row: Tensor) -> list[Tensor]:
+    """A row of all parameters, cut into them."""
+    parameters = list(made.net.parameters())
+    parts = torch.split(row, [parameter.numel() for parameter in parameters])
+    return [part.view_as(parameter) for part, parameter in zip(parts, parameters, strict=True)]
+
+
 def test_a_move_is_computed_in_single_precision_whatever_the_step_is() -> None:
     seen: list[tuple[bool, bool]] = []
 

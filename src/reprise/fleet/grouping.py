@@ -33,12 +33,19 @@ def capturable(run: Run) -> bool:
 
 
 def stacks(run: Run, net: Network) -> bool:
-    """Whether the networks of several such runs are computed together; else a run has a lane to itself."""
-    usual = all(
-        norm.momentum == MOMENTUM and norm.eps == EPS and norm.affine and norm.track_running_stats
-        for norm in batch_norms(net)
-    )
-    return net.stackable and usual and (run.learner is None or not has_own_passes(find_learner(run.learner.name)))
+    """Whether the networks of several such runs are computed together; else a run has a lane to itself.
+
+    The kernels train every parameter.
+    """
+    usual = foldable(net) and all(norm.momentum == MOMENTUM and norm.eps == EPS for norm in batch_norms(net))
+    trained = all(parameter.requires_grad for parameter in net.parameters())
+    own = run.learner is not None and has_own_passes(find_learner(run.learner.name))
+    return usual and trained and not own
+
+
+def foldable(net: Network) -> bool:
+    """Whether kernels can test it: a stackable network whose BatchNorm is a scale and a shift."""
+    return net.stackable and all(norm.affine and norm.track_running_stats for norm in batch_norms(net))
 
 
 def has_own_passes(kind: type[Learner]) -> bool:

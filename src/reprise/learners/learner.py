@@ -142,7 +142,8 @@ class Learner(nn.Module, ABC):
             parameters = list(self.net.parameters())
             parts = torch.split(move, [parameter.numel() for parameter in parameters])
             for parameter, part in zip(parameters, parts, strict=True):
-                parameter.add_(part.view_as(parameter))
+                if parameter.requires_grad:
+                    parameter.add_(part.view_as(parameter))
         torch.clear_autocast_cache()  # or the step would go on with the weights that this pass has cast
 
     def _first_gradient(self, incoming: Batch) -> Tensor:
@@ -150,8 +151,10 @@ class Learner(nn.Module, ABC):
         copies = {name: buffer.clone() for name, buffer in self.net.named_buffers()}
         logits = functional_call(self.net, copies, (incoming.x,)).float()
         loss = self.first_loss(logits, incoming)
-        gradients = torch.autograd.grad(loss, list(self.net.parameters()), materialize_grads=True)
-        return torch.cat([gradient.flatten() for gradient in gradients])
+        parameters = list(self.net.parameters())
+        trained = [parameter for parameter in parameters if parameter.requires_grad]
+        found = dict(zip(trained, torch.autograd.grad(loss, trained, materialize_grads=True), strict=True))
+        return torch.cat([found.get(one, torch.zeros_like(one)).flatten() for one in parameters])
 
     def first_loss(self, logits: Tensor, incoming: Batch) -> Tensor:
         """The loss whose gradient a learner that `moves_first` asks for, of the incoming batch's logits."""
@@ -161,7 +164,8 @@ class Learner(nn.Module, ABC):
         """What to add to the weights before the step, without gradient; also where to remember what it needs.
 
         Both are rows of numbers: all parameters of `net`, end to end, in their order, which is the same everywhere;
-        on a lane their names are not. `net` may be asked for their values. The gradient's row may be written over.
+        on a lane their names are not. A parameter that is not trained has a gradient of 0, and does not move, whatever
+        its part of the row says. `net` may be asked for their values. The gradient's row may be written over.
         On a lane runs that have ended are asked as well: with any gradient, and images whose weights are all 0.
         """
         raise NotImplementedError(f"{type(self).__name__} moves first, and so needs a first_move")

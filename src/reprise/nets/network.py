@@ -29,7 +29,8 @@ class Network(nn.Module):
     Such a network is a 3×3 convolution `conv1` without bias and of stride 1, BatchNorm `bn1` and a ReLU; then
     `reprise.nets.resnet.BasicBlock`s, one after the other in the order of `modules()`, the last without a projection;
     then the mean over the image, and `fc`. BatchNorm has torch's usual settings, a momentum of 0.1 and an eps of 1e-5
-    among them; where it does not, the networks are computed one by one.
+    among them; where it does not, or where a parameter is not trained (its `requires_grad` is False), the networks are
+    computed one by one.
     """
 
     output_stride: ClassVar[int | None] = None

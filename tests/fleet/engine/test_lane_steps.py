@@ -350,6 +350,38 @@ def test_a_learner_moves_first_on_a_lane_of_its_own(norm, monkeypatch):
     same_tests(lane, test)
 
 
+@pytest.mark.parametrize("settings", [{"weight_decay": 0.01, "head": "linear"}, REFRESH], ids=["er-ace", "refresh"])
+@pytest.mark.parametrize("stackable", [True, False], ids=["ResNet", "Thin"])
+def test_parameters_that_are_not_trained_stay_as_they_are(stackable, settings, monkeypatch):
+    """A convolution's and a norm's. Such a network has a lane to itself, and is tested like any other."""
+    usual, still = nets.build, ("conv1.weight", "bn1.bias", "fc.bias")
+
+    def build(*names, classes, head, seed, **settings):
+        net = Thin(classes, head, seed, batchnorm=True)
+        if stackable:
+            net = usual(*names, classes=classes, head=head, seed=seed, **settings)
+        for name in still:
+            net.get_parameter(name).requires_grad_(False)
+        return net
+
+    monkeypatch.setattr(nets, "build", build)
+    images = some_images()
+    run = Run.of(dataset="some", tasks=2, batch=5, replay=3, buffer=9, width=2, **{"lr": 1e-4, "ema": 32, **settings})
+    planned = make_lane_plan(run, Labels.of(images, run))
+    train, test = Pixels(images.train, DEVICE), Pixels(images.test, DEVICE)
+    lane = Lane(run, train, test, CLASSES, planned.plan.steps, 2)
+    net = nets.build(classes=CLASSES, head="linear", width=2, seed=0)
+    lane.begin(0, planned, initial_row(net))
+    lane.advance(DONE)
+    lane.evaluate(0, 0, np.arange(len(images.test)))
+    lane.synchronize()
+    check(lane, 0, run, images)
+    same_tests(lane, test)
+    for name, parameter in net.named_parameters():
+        for now in (lane.nets[0], lane.mean_nets[0]):
+            assert torch.equal(now.get_parameter(name).cpu(), parameter) is (name in still), name
+
+
 @pytest.mark.usefixtures("own_norm")
 @pytest.mark.parametrize("moves", [True, False])
 def test_before_is_called_of_learners_that_have_one_of_their_own(moves, monkeypatch):

@@ -25,12 +25,12 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True)
 class Layout:
-    """What lies where in a network's row: convolutions' weights first, then other parameters, then buffers."""
+    """What lies where in a network's row: convolutions' weights, other parameters, those not trained, buffers."""
 
     spans: dict[str, Span]
-    parameters: list[str]  # in the order of the row
-    copied: int  # numbers of convolutions' weights
-    weights: int  # numbers of all parameters
+    parameters: list[str]  # that are trained, in the order of the row
+    copied: int  # numbers of their convolutions' weights
+    weights: int  # numbers of all of them
     length: int  # of a row; what lies between tensors is 0
 
     @classmethod
@@ -38,10 +38,10 @@ class Layout:
         spans: dict[str, Span] = {}
         parameters: list[str] = []
         end = copied = weights = 0
-        for module, name, whole, tensor in _tensors(net):
+        for _, _, whole, tensor in _tensors(net):
             spans[whole] = Span(end, tensor.numel())
             end = aligned(end + tensor.numel())
-            if name in module._parameters:
+            if tensor.requires_grad:
                 parameters.append(whole)
                 weights = end
                 copied = end if tensor.dim() == 4 else copied
@@ -91,8 +91,10 @@ def _tensors(net: nn.Module) -> Iterator[tuple[nn.Module, str, str, Tensor]]:
         for name, parameter in module._parameters.items()
         if parameter is not None
     ]
-    yield from (entry for entry in parameters if entry[3].dim() == 4)
-    yield from (entry for entry in parameters if entry[3].dim() != 4)
+    trained = [entry for entry in parameters if entry[3].requires_grad]
+    yield from (entry for entry in trained if entry[3].dim() == 4)
+    yield from (entry for entry in trained if entry[3].dim() != 4)
+    yield from (entry for entry in parameters if not entry[3].requires_grad)
     for prefix, module in net.named_modules():
         for name, buffer in module._buffers.items():
             if buffer is not None and buffer.is_floating_point():

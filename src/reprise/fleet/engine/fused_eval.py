@@ -17,7 +17,7 @@ _BLOCK = 1024
 
 
 def read_out(net: Network, precision: str) -> Callable[[Tensor], Tensor]:
-    """A stackable network as a function that evaluates images: BatchNorm's running statistics as scale and shift."""
+    """A foldable network as a function that evaluates images: BatchNorm's running statistics as scale and shift."""
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     steps = {}
     for module in net.modules():

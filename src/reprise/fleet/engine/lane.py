@@ -28,7 +28,7 @@ from reprise.fleet.engine.fused_eval import read_out
 from reprise.fleet.engine.incoming import Incoming
 from reprise.fleet.engine.launch import launch, rehearsal
 from reprise.fleet.engine.stack import Stack
-from reprise.fleet.grouping import has_own_passes, stacks
+from reprise.fleet.grouping import foldable, has_own_passes, stacks
 from reprise.fleet.lane_plan import LanePlan
 from reprise.learners import Batch, LearnerContext, Step, find_learner, make_learner
 from reprise.runs.augmentation import PAD
@@ -332,7 +332,7 @@ class Lane:
             real = torch.arange(len(padded), device=self.device) < len(chosen)
             labels = self.test.labels[ids]
             for which, net in enumerate((self.mean_nets[slot], self.nets[slot])):
-                forward = read_out(net, self.precision) if net.stackable else _evaluated(net)
+                forward = read_out(net, self.precision) if foldable(net) else _evaluated(net)
                 with forward_precision(self.precision, self.device):
                     parts = [
                         forward(self.test.normalised(self.test.gather(part))).argmax(1)
