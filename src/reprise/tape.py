@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from reprise.core.arguments import as_int, as_ints
 from reprise.core.files import write_atomic
-from reprise.memory import Memory
+from reprise.memory import Memory, Score
 from reprise.streams import in_order
 from reprise.tape_step import TapeStep, TapeSteps, check_excluded, check_moved, front
 
@@ -277,6 +277,19 @@ def plan(
     size = as_int(replay, "the replay size", 0)
     if memory.scored is not None:
         raise ValueError(f"{memory.scored!r} chooses by a score of the model, so it cannot be planned ahead")
+    return run_memory(source, memory, size, initial=initial, progress=progress)
+
+
+def run_memory(
+    source: Stream,
+    memory: Memory,
+    size: int,
+    *,
+    score: Score | None = None,
+    initial: ArrayLike | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Tape:
+    """What `plan` does with arguments that it has checked; `score` is for a retrieval that asks for one."""
     labels = as_ints(source.labels, "a stream's labels", 0, 2**63)
     batches = [as_ints(row, f"batch {step} of a stream", 0, len(labels)) for step, row in enumerate(source)]
     held = _held(memory, labels, initial)
@@ -289,7 +302,7 @@ def plan(
     channels = range(memory.draws)
     for step, arrived in enumerate(batches):
         for channel in channels:
-            slots = memory.draw(size, channel=channel).slots
+            slots = memory.draw(size, channel=channel, score=score).slots
             drawn.append(slots)
             replayed.append(ids[slots])
         slots = memory.store(labels[arrived])

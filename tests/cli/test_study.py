@@ -302,6 +302,8 @@ def test_runs_made_in_parts_are_asked_for_as_a_whole_without_making_more(
     assert campaign is not None
     assert (len(campaign.runs), campaign.only) == (6, "")
     assert main(["study", "report", "gaps", "--small", "--partial", "--out", str(tmp_path), "--formats", "md"]) == 0
+    made_by = (tmp_path / "reports" / "gaps-small.md").read_text()
+    assert "reprise study run gaps --small --seeds 1 --error-seeds 2\n" in made_by  # and not what made no run
 
 
 def test_a_failed_run_is_status_1(

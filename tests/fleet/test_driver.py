@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from fleet.counting import CPU, CountingLane, lanes_are, pretend
+from fleet.counting import CPU, CountingLane, FirstOfAll, lanes_are, pretend
 from fleet.planner import Planner
 from train.tinyruns import Thin, config, images
 
@@ -16,7 +16,8 @@ from reprise import nets
 from reprise.fleet import driver, plans
 from reprise.lab import run_all
 from reprise.learners import find_learner
-from reprise.runs.plan import Labels, make_plan
+from reprise.runs.plan import Labels, make_plan, make_stream
+from reprise.runs.pools import plan_pools
 from reprise.train import Images, TrainingFailed, train
 
 RUNS = [config(seed=seed, retrieval=name) for seed in range(4) for name in ("iid", "rpr")]
@@ -251,3 +252,28 @@ def test_what_the_plain_loop_refuses_the_fleet_refuses_in_the_same_words():
     beyond = replace(test, labels=test.labels + 1, classes=(*test.classes, "one more"))
     errors, _ = trained(images=replace(images(), test=beyond))
     assert {str(error) for error in errors.values()} == {"the test images are of 11 classes, the training images of 10"}
+
+
+def test_a_memory_that_asks_the_network_leaves_the_tape_that_was_chosen(monkeypatch):
+    """One run to a lane, and lanes of as many candidates one after the other."""
+    runs = [config(learner="er", retrieval=f"mir:{pool}", seed=seed) for pool in (6, 9) for seed in range(2)]
+    ends = {outcome.run: outcome for outcome in run_all(runs, images(), device="cuda")}
+    assert [lane.width for lane in CountingLane.made] == [1] * 4
+    for run in runs:
+        assert ends[run].error is None
+        stream = make_stream(run, images().train.labels)
+        assert ends[run].record["tape"] == plan_pools(run, stream).first.hash
+    assert ends[runs[0]].record["tape"] != ends[runs[2]].record["tape"]
+
+
+def test_a_score_that_is_not_a_number_ends_a_run_with_its_step(monkeypatch):
+    usual = FirstOfAll.__init__
+
+    def failing(self, run, longest):
+        usual(self, run, longest)
+        self.failed[4] = True
+
+    monkeypatch.setattr(FirstOfAll, "__init__", failing)
+    (outcome,) = run_all([config(learner="er", retrieval="mir:6")], images(), device="cuda")
+    assert isinstance(outcome.error, TrainingFailed)
+    assert f"in step 5 of {STEPS} an example's score is not a number" in str(outcome.error)

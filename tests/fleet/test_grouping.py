@@ -8,9 +8,12 @@ import pytest
 from train.tinyruns import Thin, config
 
 from reprise import nets
+from reprise.core import registry
+from reprise.core.registry import register
 from reprise.fleet import grouping
-from reprise.fleet.grouping import capturable, foldable, has_own_passes, lane_kind, stacks, together
+from reprise.fleet.grouping import capturable, foldable, has_own_passes, lane_kind, pool_size, stacks, together
 from reprise.learners import find_learner
+from reprise.memory import Fifo, MaximallyInterfered
 from reprise.runs import Run
 from reprise.runs.run import flat_names
 
@@ -25,10 +28,10 @@ CAN = [
     {"precision": "bf16"},
     {"validation": True, "evaluate_every": 3},
     {"retrieval": "fixed", "storage": "cbrs"},
+    {"learner": "er", "retrieval": "mir:12"},  # its candidates are planned
 ]
 CANNOT = [
     {"learner": "ocm"},  # its views are drawn by the host
-    {"learner": "er", "retrieval": "mir:12"},  # the network is asked what to draw
     {"passes": "joint"},  # BatchNorm would have to leave padding out within one batch
     {"momentum": 0.9},
     {"optimizer": "adam", "momentum": 0.0},
@@ -94,6 +97,44 @@ def test_a_learner_is_stacked_unless_it_has_a_before_of_its_own(moves, own, stac
     assert has_own_passes(kind) is not stacked
 
 
+class Asking(MaximallyInterfered):
+    """Does not say whom it asks about."""
+
+    pool = None
+
+
+class Told(Fifo):
+    """Keeps what the network says."""
+
+    scored = "features"
+
+
+@pytest.mark.usefixtures("with_triton")
+def test_a_memory_that_asks_the_network_is_for_lanes_only_if_whom_it_asks_about_is_known(monkeypatch):
+    monkeypatch.setattr(registry, "_REGISTRY", registry._REGISTRY.copy())
+    register("retrieval", "asking", argument=int)(Asking)
+    register("storage", "told")(Told)
+    usual = {"learner": "er", "buffer": 20}
+    found = [
+        pool_size(config(**usual, retrieval=retrieval, storage=storage))
+        for retrieval in ("mir:12", "mir:99", "asking:12", "rpr")
+        for storage in ("reservoir", "told")
+    ]
+    assert found == [12, None, 20, None, None, None, None, None]
+    for retrieval, storage, can in (("mir:12", "brs", True), ("asking:12", "brs", False), ("mir:12", "told", False)):
+        assert capturable(config(**usual, retrieval=retrieval, storage=storage)) is can
+    assert not stacks(config(**usual, retrieval="mir:12"), nets.build(classes=3, width=2))
+
+
+def test_runs_that_ask_about_as_many_candidates_share_lanes():
+    """One after the other; which of them return is on no tape, but how many there are is the lane's."""
+    run = config(learner="er", retrieval="mir:12", buffer=20)
+    for alike in ({"seed": 7}, {"storage": "cbrs"}, {"imbalance": 4.0}):
+        assert lane_kind(run.replace(**alike)) == lane_kind(run)
+    for other in ({"retrieval": "mir:4"}, {"buffer": 30}, {"virtual_loss": "own"}, {"scoring": "eval"}):
+        assert lane_kind(run.replace(**other)) != lane_kind(run)
+
+
 def test_without_triton_nothing_is_captured(monkeypatch):
     monkeypatch.setattr(grouping, "find_spec", lambda name: None if name == "triton" else find_spec(name))
     assert not capturable(config())
@@ -139,7 +180,7 @@ BOUND = {
     "ema": 99,
     "evaluate_every": 2,
 }
-INERT = {"virtual_loss", "scoring", "draws"}  # of scored retrieval, which no lane plays; the last is the learner's
+INERT = {"virtual_loss", "scoring", "draws"}  # of scored retrieval, which is below; the last is the learner's
 
 
 def test_every_setting_is_accounted_for():

@@ -16,7 +16,7 @@ from reprise.fleet.grouping import stacks
 from reprise.fleet.lane_plan import LanePlan
 from reprise.fleet.plans import Plans
 from reprise.nets import Network
-from reprise.runs.errors import check_losses, weights_diverged
+from reprise.runs.errors import check_losses, diverged, weights_diverged
 from reprise.runs.images import Fingerprints, Images
 from reprise.runs.plan import READOUTS, Labels, Tests
 from reprise.runs.result import RunResult, Trained
@@ -271,8 +271,10 @@ class Group:
         """What a run that has ended leaves on its lane; an error if it has diverged."""
         slot, plan = one.slot, one.planned.plan
         assert plan.run.descent is not None
-        assert plan.tape is not None
-        steps, lr = plan.steps, plan.run.descent.lr
+        steps, lr, candidates = plan.steps, plan.run.descent.lr, lane.candidates
+        if candidates is not None and candidates.failed[:steps].any():
+            first = int(candidates.failed[:steps].nonzero()[0])
+            raise diverged(f"in step {first + 1} of {steps} an example's score is not a number", lr)
         losses = lane.losses[slot, :steps].cpu().numpy()
         check_losses(losses, steps, lr)
         if not torch.isfinite(lane.rows[slot]).all():  # once they are not, they stay so, and the loss may not show it
@@ -285,7 +287,8 @@ class Group:
             biases=None if lane.biases is None else lane.biases[slot, : steps + 1].cpu().numpy(),
             made_by=made_by(self.device),
         )
-        return RunResult.of(plan, self.data, plan.tape, one.timings(), trained)
+        chosen = None if candidates is None else candidates.chosen[:steps].cpu().numpy()
+        return RunResult.of(plan, self.data, one.planned.tape(chosen), one.timings(), trained)
 
 
 def without_tensors(error: Exception) -> Exception:

@@ -6,11 +6,14 @@ from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 
 from reprise.learners import Learner, find_learner
+from reprise.memory import as_retrieval
 from reprise.nets import Network, batch_norms
 from reprise.runs.run import Run
 
 _FREE = {"seed", "imbalance", "imbalance_seed", "storage", "retrieval", "buffer", "order", "disjoint", "blur"}
 """What runs on one lane may differ in: it is on their tapes, or in their initial weights."""
+_POOLED = _FREE - {"retrieval", "buffer"}
+"""The same of runs whose memory asks the network: the number of its candidates is the lane's."""
 MOMENTUM, EPS = 0.1, 1e-5
 """Of BatchNorm in the kernels that compute several networks together; it has weights, and running statistics."""
 
@@ -25,21 +28,29 @@ def capturable(run: Run) -> bool:
         and learner.predictor is Learner.predictor  # a lane tests logits
         and run.descent.optimizer == "sgd"
         and not run.descent.momentum
-        and not run.scored
+        and (not run.scored or pool_size(run) is not None)
         and run.learner.passes == "separate"
         and 1 + (learner.draws if run.memory.replay else 0) <= 3
         and find_spec("triton") is not None
     )
 
 
+def pool_size(run: Run) -> int | None:
+    """How many stored examples a run's memory asks the network about, if it says so and asks about nothing else."""
+    if not run.chooses or run.description:
+        return None
+    pool: int | None = getattr(as_retrieval(run.memory.retrieval), "pool", None)
+    return None if pool is None else min(pool, run.memory.buffer)
+
+
 def stacks(run: Run, net: Network) -> bool:
     """Whether the networks of several such runs are computed together; else a run has a lane to itself.
 
-    The kernels train every parameter.
+    The kernels train every parameter, and know no passes but those of a step.
     """
     usual = foldable(net) and all(norm.momentum == MOMENTUM and norm.eps == EPS for norm in batch_norms(net))
     trained = all(parameter.requires_grad for parameter in net.parameters())
-    own = run.learner is not None and has_own_passes(find_learner(run.learner.name))
+    own = run.scored or (run.learner is not None and has_own_passes(find_learner(run.learner.name)))
     return usual and trained and not own
 
 
@@ -58,7 +69,8 @@ def has_own_passes(kind: type[Learner]) -> bool:
 
 def lane_kind(run: Run) -> tuple[object, ...]:
     """What the runs of one lane must share, as it is built for it; the rest is on their tapes."""
-    settings = {name: value for name, value in run.flat().items() if name not in _FREE}
+    free = _POOLED if run.scored else _FREE
+    settings = {name: value for name, value in run.flat().items() if name not in free}
     return tuple(sorted((name, str(value)) for name, value in settings.items()))
 
 

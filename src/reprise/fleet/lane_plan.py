@@ -8,8 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reprise.runs.plan import Ids, Labels, RunPlan, make_plan
+from reprise.runs.pools import Pools, plan_pools
 from reprise.runs.run import Run
 from reprise.runs.settings import StreamSettings
+from reprise.tape import Tape
 
 
 @dataclass(frozen=True, eq=False)
@@ -17,15 +19,31 @@ class LanePlan:
     """A plan, and its rows: of one length for all steps, where batches that are not full are padded."""
 
     plan: RunPlan
+    pools: Pools | None  # where the memory asks the network: then replay is chosen on the lane, and its ids stand in
     ids: NDArray[np.int32]  # steps × images; one that is not real repeats the first of its batch
     counts: NDArray[np.int32]  # steps × batches: images that are real
     crops: NDArray[np.int8]  # steps × images × 3
+
+    @property
+    def real(self) -> NDArray[np.int32]:
+        """Of each step, how many images of each batch are real; then how many candidates, if there are any."""
+        return self.counts if self.pools is None else np.column_stack([self.counts, self.pools.counts])
+
+    def tape(self, chosen: NDArray[np.int64] | None) -> Tape:
+        """The whole replay sequence; where a lane has chosen, by the positions in the pools that it took."""
+        if self.pools is not None:
+            assert chosen is not None
+            return self.pools.tape(chosen)
+        assert self.plan.tape is not None
+        return self.plan.tape
 
 
 def make_lane_plan(run: Run, labels: Labels) -> LanePlan:
     """Plan a run for a lane."""
     plan, stream = make_plan(run, labels), run.stream
-    tape, crops, replay_crops = plan.tape, plan.crops, plan.replay_crops
+    pools = plan_pools(run, plan.stream) if run.scored else None
+    tape = plan.tape if pools is None else pools.first
+    crops, replay_crops = plan.crops, plan.replay_crops
     assert tape is not None
     assert crops is not None
     assert replay_crops is not None
@@ -41,6 +59,7 @@ def make_lane_plan(run: Run, labels: Labels) -> LanePlan:
     arriving[:, : crops.shape[1]] = crops
     return LanePlan(
         plan,
+        pools,
         np.concatenate(batches, 1).astype(np.int32),
         np.stack(counts, 1).astype(np.int32),
         np.concatenate([arriving, replay_crops.reshape(steps, -1, 3)], 1),

@@ -74,7 +74,7 @@ def _kinds(runs: Sequence[Run]) -> list[list[Run]]:
 
     def key(run: Run) -> object:
         tail = getattr(run.stream, "imbalance", None)
-        return (lane_kind(run), tail, run.memory.retrieval if run.scored else None)
+        return (lane_kind(run), tail)
 
     return together(runs, key)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
 
@@ -301,7 +301,9 @@ def execute_plans(
     for plan in plans:
         if warn is not None and (sentence := _smaller_than_before(plan, store)):
             warn(sentence)
-        plan.campaign_file(known).write(store)
+        file = plan.campaign_file(known)
+        # A command that makes no run is not how a study was made.
+        (replace(file, command=()) if time_limit == 0 else file).write(store)
     ended = campaign(
         *(runs, executor, store),
         images=images,

@@ -116,6 +116,10 @@ class Retrieval(Protocol):
     given one: a draw with a score is an error. One whose law is known says so by `gap_tail(classes, per_class, slots,
     longest)`, as a schedule does, for a memory that holds `per_class` examples of each class and stands still.
 
+    One that needs a score may have `pool`, the most examples that it asks about. It says thereby that it asks once a
+    draw, about examples that do not depend on any score, and returns those of the highest score, ties in the order
+    asked. Then these candidates are planned ahead, and a GPU chooses among them.
+
     One that can leave classes out has `draw_among(n, index, score, barred)`: as `draw`, but no slot of these classes.
     None may be left, and the memory itself may be empty if everything was removed. Without that method a draw that
     leaves classes out is an error.

@@ -19,8 +19,9 @@ pytest.importorskip("triton", reason="Triton is not installed: it comes with tor
 
 from reprise import nets
 from reprise.fleet.engine import norm_kernels, step_kernels
+from reprise.fleet.engine.bodies import pieces
 from reprise.fleet.engine.flat_state import Layout, aligned, shaped
-from reprise.fleet.engine.lane import Lane, _pieces
+from reprise.fleet.engine.lane import Lane
 from reprise.fleet.lane_plan import make_lane_plan
 from reprise.runs.plan import Labels
 from reprise.train import Training
@@ -166,7 +167,7 @@ def test_a_descent_is_sgd_and_the_read_outs_average(half, examples, horizon):
     lane = SimpleNamespace(
         rows=rows, mean_rows=mean_rows, layout=layout, horizon=horizon,
         descent=config(lr=0.1, weight_decay=0.05).descent,
-        copies=copies, body=body, pieces=_pieces(layout, body, DEVICE), width=2, segments=2,
+        copies=copies, body=body, pieces=pieces(layout, body, DEVICE), width=2, segments=2,
         real=torch.tensor([[examples, 3], [0, 0]], dtype=torch.int32, device=DEVICE),
     )  # fmt: skip
     for step in range(2):

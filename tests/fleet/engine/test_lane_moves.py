@@ -145,6 +145,30 @@ def test_parameters_that_are_not_trained_stay_as_they_are(stackable, settings, m
             assert torch.equal(now.get_parameter(name).cpu(), parameter) is (name in still), name
 
 
+@pytest.mark.parametrize("what", ["frozen", "more"])
+@pytest.mark.parametrize("stackable", [True, False], ids=["ResNet", "Thin"])
+def test_a_learner_that_decides_itself_what_is_trained_has_no_lane(stackable, what, monkeypatch):
+    """The plain loop trains what a learner leaves to be trained, and its own parameters; a lane would not."""
+    usual = ER.__init__
+
+    def probing(self, net, setting):
+        usual(self, net, setting)
+        if what == "frozen":
+            next(net.parameters()).requires_grad_(False)
+        else:
+            self.scale = torch.nn.Parameter(torch.ones(1))
+
+    monkeypatch.setattr(ER, "__init__", probing)
+    if not stackable:
+        monkeypatch.setattr(
+            nets, "build", lambda *_, classes, head, seed, **__: Thin(classes, head, seed, batchnorm=True)
+        )
+    images = some_images()
+    run = Run.of(dataset="some", learner="er", tasks=2, batch=5, replay=3, buffer=9, width=2)
+    with pytest.raises(ValueError, match="ER freezes some of them, or has parameters of its own"):
+        Lane(run, Pixels(images.train, DEVICE), Pixels(images.test, DEVICE), CLASSES, 12, 2)
+
+
 @pytest.mark.usefixtures("own_norm")
 @pytest.mark.parametrize("moves", [True, False])
 def test_before_is_called_of_learners_that_have_one_of_their_own(moves, monkeypatch):

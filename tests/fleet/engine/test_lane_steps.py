@@ -96,6 +96,26 @@ def test_batches_that_are_not_full_are_no_matter_of_batchnorm(settings, monkeypa
     same_tests(lane, test)
 
 
+def test_batches_are_counted_anew_for_every_run(monkeypatch):
+    """BatchNorm without a momentum averages over all batches that it has counted."""
+
+    def build(*_, classes, head, seed, **__):
+        net = Thin(classes, head, seed, batchnorm=True)
+        for norm in nets.batch_norms(net):
+            norm.momentum = None
+        return net
+
+    monkeypatch.setattr(nets, "build", build)
+    images = some_images()
+    lane, planned, weights = one_of(images)
+    for _ in range(2):
+        lane.begin(0, planned, weights)
+        lane.advance(DONE)
+        lane.synchronize()
+        check(lane, 0, planned.plan.run, images)
+        assert lane.nets[0].bn1.num_batches_tracked == DONE + (DONE - 1)  # those that came in, and were replayed
+
+
 class FullSteps:
     """Stands in for a graph: takes steps whose batches are full, and no others."""
 

@@ -300,11 +300,16 @@ def test_a_run_does_not_depend_on_its_neighbours_or_its_lane(settings, precision
     assert not same(alone, play(lanes[0], run))  # or a comparison would be worth nothing
 
 
-@pytest.mark.parametrize("learner", ["der++", "refresh"])
-def test_a_run_that_has_a_lane_to_itself_does_not_depend_on_it(learner, built_of):
+MIR = {"learner": "er-ace", "retrieval": "mir:12"}
+
+
+@pytest.mark.parametrize(
+    "settings", [{"learner": "der++"}, {"learner": "refresh"}, MIR], ids=["der++", "refresh", "mir"]
+)
+def test_a_run_that_has_a_lane_to_itself_does_not_depend_on_it(settings, built_of):
     """Of a network that mixes examples."""
     built_of(partial(Thin, batchnorm=True))
-    run = config(learner=learner, head="linear", precision="bf16", seed=1)
+    run = config(**settings, head="linear", precision="bf16", seed=1)
     lanes = [make_lane(run, 1) for _ in range(3)]
     alone = play(lanes[0], run)
     assert torch.isfinite(alone["losses"]).all()
@@ -340,12 +345,14 @@ def test_a_slot_at_rest_stays_as_it_is(settings):
     assert not torch.equal(lane.rows[0], before["rows"][0])
 
 
-@pytest.mark.parametrize("settings", [{"learner": "der", "head": "linear"}, {"precision": "bf16"}, REFRESH], ids=str)
+@pytest.mark.parametrize(
+    "settings", [{"learner": "der", "head": "linear"}, {"precision": "bf16"}, REFRESH, MIR], ids=str
+)
 def test_nothing_of_a_diverged_run_remains_on_its_lane(settings):
     run = config(**settings)
-    lane = make_lane(run)
+    lane = make_lane(run, 1 if run.scored else 2)
     clean = play(lane, run)
-    lane.begin(1, plan(run), torch.full_like(weights(run), torch.nan))
+    lane.begin(lane.width - 1, plan(run), torch.full_like(weights(run), torch.nan))
     assert torch.isnan(play(lane, run)["losses"]).all()
     begin(lane, run)
     assert same(play(lane, run), clean)

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from reprise import nets
 from reprise.fleet.engine.flat_state import Layout, aligned, shaped
 from reprise.fleet.engine.stack import Stack
+
+PIECE = 2048
+"""Numbers that a program of `sgd_ema` goes over."""
 
 
 class Body(Protocol):
@@ -121,6 +125,30 @@ class _Given(nets.Network):
 
     def published(self, name: str) -> str:
         return name
+
+
+def pieces(layout: Layout, body: Body, device: torch.device) -> list[Tensor]:
+    """All weights cut into pieces, as `sgd_ema` goes over them: start, source, size, parts, and step between parts."""
+    found = []
+    for name in layout.parameters:
+        start, size = layout.spans[name]
+        source, parts = body.parts[name]
+        first = np.arange(0, size, PIECE)
+        one = np.ones_like(first)
+        found.append(
+            np.stack(
+                [
+                    start + first,
+                    source + first,
+                    np.minimum(aligned(size) - first, PIECE),
+                    parts * one,
+                    aligned(size) * one,
+                ]
+            )
+        )
+    return [
+        torch.from_numpy(part.astype(np.int64)).to(device) for part in np.ascontiguousarray(np.concatenate(found, 1))
+    ]
 
 
 def _views(

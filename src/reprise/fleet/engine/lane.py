@@ -17,18 +17,19 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from reprise import nets
 from reprise.fleet.engine import step_kernels
-from reprise.fleet.engine.bodies import Body, Separate, Stacked
+from reprise.fleet.engine.bodies import PIECE, Body, Separate, Stacked, pieces
 from reprise.fleet.engine.branches import Branches
-from reprise.fleet.engine.flat_state import Layout, aligned
-from reprise.fleet.engine.fused_eval import read_out
+from reprise.fleet.engine.candidates import Candidates
+from reprise.fleet.engine.flat_state import Layout
+from reprise.fleet.engine.fused_eval import tested
 from reprise.fleet.engine.incoming import Incoming
 from reprise.fleet.engine.launch import launch, rehearsal
 from reprise.fleet.engine.stack import Stack
-from reprise.fleet.grouping import foldable, has_own_passes, stacks
+from reprise.fleet.grouping import has_own_passes, pool_size, stacks
 from reprise.fleet.lane_plan import LanePlan
 from reprise.learners import Batch, LearnerContext, Step, find_learner, make_learner
 from reprise.runs.augmentation import PAD
@@ -40,10 +41,9 @@ from reprise.train.pixels import Pixels
 from reprise.train.state import make_network
 
 _BLOCK = 1024
-_PIECE = 2048
 _TEST_BATCH = 1000
 Counts = Sequence[int]
-"""How many images of each batch are real."""
+"""How many images of each batch are real; then how many candidates, where the memory asks about some."""
 
 
 class Lane:
@@ -116,9 +116,13 @@ class Lane:
         self.padded = stacked or not first.mixes_examples
         kind = find_learner(learner.name)
         self.calls_before = has_own_passes(kind) or (kind.moves_first and not stacked)
-        if self.width > 1 and (self.calls_before or not self.padded):
-            why = "learner asks for a pass beside the step's" if self.calls_before else "network mixes examples"
+        pool = pool_size(self.run) if self.replay else None
+        asks = "memory asks the network" if pool else "learner asks for a pass beside the step's"
+        if self.width > 1 and (pool or self.calls_before or not self.padded):
+            why = asks if pool or self.calls_before else "network mixes examples"
             raise ValueError(f"runs whose {why} have a lane each, got {self.width} for one")
+        self.candidates = Candidates(self.run, self.pixels, self.longest, pool) if pool else None
+        self.full = self.sizes if self.candidates is None else (*self.sizes, self.candidates.pool)
         self.counts_ahead: Iterator[Counts] | None = None  # of the steps to come, where batches are not padded
         self.nets = [first, *(copy.deepcopy(first) for _ in range(1, self.width))]
         self.mean_nets = copy.deepcopy(self.nets)
@@ -146,10 +150,25 @@ class Lane:
         self.learners = [
             make_learner(learner.name, net, context, **learner.hyper).to(device).train() for net in self.body.networks
         ]
-        self.pieces = _pieces(layout, self.body, device)
+        self._check_trained()
+        # Rows hold floating-point numbers alone; of the rest a run must not see what the last one left.
+        pairs = zip(self.nets, self.mean_nets, strict=True)
+        states = ((one for net in pair for one in net.buffers() if not one.is_floating_point()) for pair in pairs)
+        self.counted = [[(one, one.clone()) for one in state] for state in states]
+        self.pieces = pieces(layout, self.body, device)
         has_bias = getattr(self.nets[0].fc, "bias", None) is not None
         shape = self.width, self.longest + 2, self.classes
         self.biases = torch.zeros(shape, device=device) if has_bias else None
+
+    def _check_trained(self) -> None:
+        """See that steps train what learners say, who may have frozen something, or have parameters of their own."""
+        for net, learner in zip(self.nets, self.learners, strict=True):
+            mine = {id(net.get_parameter(name)) for name in self.layout.parameters}
+            if mine != {id(parameter) for parameter in learner.parameters() if parameter.requires_grad}:
+                raise ValueError(
+                    "a lane trains those parameters that are trained in a new network; "
+                    f"{type(learner).__name__} freezes some of them, or has parameters of its own"
+                )
 
     def _network(self) -> nets.Network:
         net = make_network(self.run, self.classes)
@@ -173,7 +192,7 @@ class Lane:
     def _step(self, counts: Counts | None = None) -> None:
         """One step of training of every run, wherever its counter stands; of so many real images alone, if told."""
         with arithmetic(self.precision):
-            steps = self._forward(counts or self.sizes)
+            steps = self._forward(counts or self.full)
             self.branches.each(lambda run: self._differentiate(run, steps[run]))
             self.body.backward()
         with torch.no_grad():
@@ -185,6 +204,9 @@ class Lane:
         self._fetch()
         present = torch.zeros_like(self.seen).scatter_(1, self.group, True)
         self.seen |= present
+        counts, pool = counts[: self.segments], counts[self.segments :]
+        if self.candidates is not None and any(pool):
+            self._choose(self.candidates, present, counts[0], *pool)
         steps = [self._batches(run, present, counts) for run in range(self.width)]
         if self.incoming is not None:
             self.incoming.move_first(self.x, self.learners, steps)
@@ -203,6 +225,14 @@ class Lane:
             replay=max(self.replay, 1), segments=self.segments, pad=PAD, nowhere=self.examples, classes=self.classes,
             block=_BLOCK,
         )  # fmt: skip
+
+    def _choose(self, candidates: Candidates, present: Tensor, arrived: int, pool: int) -> None:
+        """Ask the network of the only run which candidates return, and fetch these."""
+        step = self._batches(0, present, (arrived, 0))
+        with forward_precision(self.precision, self.device):
+            ids = candidates.choose(self.counter, self.learners[0], step, pool)
+        self.ids[0, :, self.batch : self.batch + len(ids)].index_copy_(0, self.counter, ids[None].int())
+        self._fetch()
 
     def _batches(self, run: int, present: Tensor, counts: Counts) -> Step:
         x = self.x[run].permute(0, 3, 1, 2)
@@ -235,7 +265,7 @@ class Lane:
             step_kernels.sgd_ema, (len(self.pieces[0]), self.width),
             self.rows, self.mean_rows, copies, self.body.gradient, *self.pieces, self.real, length, copies.shape[1],
             self.body.gradient.shape[1], self.segments, descent.lr, descent.weight_decay, horizon=self.horizon,
-            copied=0 if self.copies is None else layout.copied, block=_PIECE,
+            copied=0 if self.copies is None else layout.copied, block=PIECE,
         )  # fmt: skip
         left = layout.length - layout.weights
         if left:
@@ -272,14 +302,18 @@ class Lane:
                 rows[slot].copy_(weights)
             if self.copies is not None:
                 self.copies[slot].copy_(self.rows[slot, : self.layout.copied])
+            for mine, first in self.counted[slot]:
+                mine.copy_(first)
             self.body.changed()
             if self.biases is not None:
                 self.biases[slot, 0] = self.nets[slot].fc.bias.detach()  # type: ignore[operator]
             self.active[slot] = 1
-            self.counts_ahead = iter(planned.counts.tolist())
+            if self.candidates is not None and planned.pools is not None:
+                self.candidates.begin(planned.pools)
+            self.counts_ahead = iter(planned.real.tolist())
 
     def rest(self, slot: int) -> None:
-        """From here on, leave this slot's weights as they are, until another run begins there."""
+        """This slot's run has ended: no step of another one changes its weights, until the next run begins there."""
         with torch.cuda.stream(self.stream):
             self.active[slot] = 0
             self.counts_ahead = iter(())
@@ -298,7 +332,7 @@ class Lane:
                 counts = self._next_counts()
                 if counts is None:
                     continue  # nothing that rests may see an image: BatchNorm would note it
-                if self.graph is not None and tuple(counts) == self.sizes:
+                if self.graph is not None and tuple(counts) == self.full:
                     self.graph.replay()
                 else:
                     with _same_algorithms(find=False):
@@ -307,7 +341,7 @@ class Lane:
     def _next_counts(self) -> Counts | None:
         """How many images of each batch the next step sees: all, if batches are padded; None at the end of a run."""
         if self.padded or self.counts_ahead is None:
-            return self.sizes
+            return self.full
         return next(self.counts_ahead, None)
 
     def mark(self) -> Callable[[], bool]:
@@ -332,7 +366,7 @@ class Lane:
             real = torch.arange(len(padded), device=self.device) < len(chosen)
             labels = self.test.labels[ids]
             for which, net in enumerate((self.mean_nets[slot], self.nets[slot])):
-                forward = read_out(net, self.precision) if foldable(net) else _evaluated(net)
+                forward = tested(net, self.precision)
                 with forward_precision(self.precision, self.device):
                     parts = [
                         forward(self.test.normalised(self.test.gather(part))).argmax(1)
@@ -361,39 +395,3 @@ def _sent(array: NDArray[Any], device: torch.device) -> Tensor:
     """An array on the device, without waiting for what the device does before."""
     tensor = torch.from_numpy(array)
     return tensor if device.type == "cpu" else tensor.pin_memory().to(device, non_blocking=True)
-
-
-def _evaluated(net: nn.Module) -> Callable[[Tensor], Tensor]:
-    def forward(x: Tensor) -> Tensor:
-        net.eval()
-        try:
-            logits: Tensor = net(x)
-        finally:
-            net.train()  # whatever went wrong: the next run's steps need it
-        return logits
-
-    return forward
-
-
-def _pieces(layout: Layout, body: Body, device: torch.device) -> list[Tensor]:
-    """All weights cut into pieces, as `sgd_ema` goes over them: start, source, size, parts, and step between parts."""
-    found = []
-    for name in layout.parameters:
-        start, size = layout.spans[name]
-        source, parts = body.parts[name]
-        first = np.arange(0, size, _PIECE)
-        one = np.ones_like(first)
-        found.append(
-            np.stack(
-                [
-                    start + first,
-                    source + first,
-                    np.minimum(aligned(size) - first, _PIECE),
-                    parts * one,
-                    aligned(size) * one,
-                ]
-            )
-        )
-    return [
-        torch.from_numpy(part.astype(np.int64)).to(device) for part in np.ascontiguousarray(np.concatenate(found, 1))
-    ]

@@ -27,6 +27,11 @@ class MaximallyInterfered(Policy):
     def __init__(self, candidates: int) -> None:
         self.candidates = as_int(candidates, "the N of 'mir:N'", 1)
 
+    @property
+    def pool(self) -> int:
+        """Its candidates do not depend on any score."""
+        return self.candidates
+
     def start(self, source: Source, index: Index) -> None:
         self.random = source("example choice")
 
