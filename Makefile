@@ -49,7 +49,7 @@ integrations: .venv-integrations/.made ## run the tests of other libraries' loop
 kernels: .venv-integrations/.made ## run the quick tests of the GPU's kernels under Triton's interpreter, in the same environment
 	.venv-integrations/bin/python -m pytest tests/nets/test_fused_norm.py tests/fleet/engine/test_kernels.py \
 		tests/fleet/engine/test_fused_eval.py tests/fleet/engine/test_incoming.py tests/fleet/engine/test_lane_steps.py \
-		tests/fleet/engine/test_lane_moves.py -k 'not test_steps_are_the_plain_loops'
+		tests/fleet/engine/test_lane_moves.py tests/fleet/engine/test_lane_candidates.py -k 'not test_steps_are_the_plain_loops'
 
 bench: $(VENV)/.dev ## measure speed, each measure beside its floor
 	@set -e; for name in memory fleet records loader; do echo "benchmarks/$$name.py"; $(BIN)/python benchmarks/$$name.py; done

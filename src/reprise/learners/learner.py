@@ -95,7 +95,8 @@ class Learner(nn.Module, ABC):
 
     A captured learner's `after` may come before the update, and it is not told the step's number. Batches may end with
     padding, of weight 0. It makes one run after the other, with `restart` before each: `setting.seed` is the seed of
-    none of them.
+    none of them. What is trained is what the network has to be trained: one that freezes parameters of it, or has some
+    of its own, is not captured.
     """
     own_passes: ClassVar[bool] = False
     """Whether it asks the network for more than the logits of each batch of the step, such as another pass.
