@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from reprise.checks import Broken, check_retrieval
-from reprise.memory import MaximallyInterfered
+from reprise.memory import MaximallyInterfered, Uniform
 
 
 class Pooled(MaximallyInterfered):
@@ -75,3 +75,13 @@ def test_a_pool_that_is_not_kept_to_is_found(broken, words):
     check_retrieval(Pooled())
     with pytest.raises(Broken, match=words):
         check_retrieval(broken)
+
+
+class Swimming(Uniform):
+    """Has no score, and something else of that name."""
+
+    pool = 3
+
+
+def test_a_pool_is_of_retrievals_that_ask_for_a_score():
+    check_retrieval(Swimming())

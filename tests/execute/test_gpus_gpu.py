@@ -29,7 +29,7 @@ from reprise.fleet.engine.lane import Lane
 from reprise.lab import campaign, run_all
 from reprise.runs import Store, make_plan
 from reprise.runs.plan import Labels
-from reprise.train import Images, Run, Training, TrainingFailed, steps
+from reprise.train import Images, Run, Training, TrainingFailed, steps, train
 
 pytestmark = [
     pytest.mark.gpu,
@@ -223,3 +223,19 @@ def test_two_processes_that_drive_a_gpu_each_make_every_run_once(tmp_path):
     alone = trained(runs)
     for outcome in ends:
         assert result(outcome.record) == result(alone[outcome.run].record)
+
+
+def test_a_memory_that_asks_the_network_goes_on_lanes(planned_here, monkeypatch):
+    """And learns about as in the plain loop."""
+    runs = [config(learner="er", retrieval="mir:12", seed=seed) for seed in range(3)]
+    plainly: list[Run] = []
+    with monkeypatch.context() as patched:
+        patched.setattr(GPUs, "_side_by_side", lambda self, left, start, tick: plainly.extend(left) or ())
+        ends = trained(runs)
+    assert not plainly
+    for run in runs:
+        assert ends[run].error is None
+        plain = train(run, images(), device=DEVICE)
+        mine, theirs = (np.array(record["curves"]["loss"]) for record in (ends[run].record, plain))
+        assert abs(mine[0] - theirs[0]) < 0.02 * theirs[0]
+        assert abs(mine.mean() - theirs.mean()) < 0.15 * theirs.mean()

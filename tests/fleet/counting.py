@@ -18,11 +18,11 @@ CPU = torch.device("cpu")
 LANE = "reprise.fleet.engine.lane"
 
 
-class FirstOfAll:
-    """Chooses the first candidates of every step."""
+class Reversed:
+    """Chooses the first candidates of every step, in reverse."""
 
     def __init__(self, run, longest):
-        self.chosen = torch.arange(run.replay_size).expand(longest + 1, -1)
+        self.chosen = torch.arange(run.replay_size).flip(0).expand(longest + 1, -1)
         self.failed = torch.zeros(longest + 1, dtype=torch.bool)
 
 
@@ -38,7 +38,7 @@ class CountingLane:
         self.losses, self.hits = torch.full((width, longest + 1), torch.nan), torch.zeros(width, longest + 1).long()
         self.correct = torch.zeros(width, tests, 2, classes, dtype=torch.int64)
         self.rows = torch.zeros(width, 3)
-        self.candidates = None if grouping.pool_size(run) is None else FirstOfAll(run, longest)
+        self.candidates = None if grouping.pool_size(run) is None else Reversed(run, longest)
         self.runs = [None] * width
         self.at = [0] * width
         self.test, self.classes = test, classes

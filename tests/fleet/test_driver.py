@@ -6,9 +6,10 @@ import time
 from dataclasses import replace
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
-from fleet.counting import CPU, CountingLane, FirstOfAll, lanes_are, pretend
+from fleet.counting import CPU, CountingLane, Reversed, lanes_are, pretend
 from fleet.planner import Planner
 from train.tinyruns import Thin, config, images
 
@@ -261,19 +262,21 @@ def test_a_memory_that_asks_the_network_leaves_the_tape_that_was_chosen(monkeypa
     assert [lane.width for lane in CountingLane.made] == [1] * 4
     for run in runs:
         assert ends[run].error is None
-        stream = make_stream(run, images().train.labels)
-        assert ends[run].record["tape"] == plan_pools(run, stream).first.hash
-    assert ends[runs[0]].record["tape"] != ends[runs[2]].record["tape"]
+        pools = plan_pools(run, make_stream(run, images().train.labels))
+        reverse = np.tile(np.arange(run.replay_size)[::-1], (STEPS, 1))
+        assert ends[run].record["tape"] == pools.tape(reverse).hash != pools.first.hash
+        timings = ends[run].record["timings"]
+        assert timings["prepare"] > 0
 
 
 def test_a_score_that_is_not_a_number_ends_a_run_with_its_step(monkeypatch):
-    usual = FirstOfAll.__init__
+    usual = Reversed.__init__
 
     def failing(self, run, longest):
         usual(self, run, longest)
         self.failed[4] = True
 
-    monkeypatch.setattr(FirstOfAll, "__init__", failing)
+    monkeypatch.setattr(Reversed, "__init__", failing)
     (outcome,) = run_all([config(learner="er", retrieval="mir:6")], images(), device="cuda")
     assert isinstance(outcome.error, TrainingFailed)
     assert f"in step 5 of {STEPS} an example's score is not a number" in str(outcome.error)

@@ -121,6 +121,8 @@ def test_a_memory_that_asks_the_network_is_for_lanes_only_if_whom_it_asks_about_
         for storage in ("reservoir", "told")
     ]
     assert found == [12, None, 20, None, None, None, None, None]
+    none = [("mir:12", {"replay": 0}), ("mir:3", {"replay": 4}), ("mir:12", {"buffer": 3, "replay": 4})]
+    assert [pool_size(config(**{**usual, **more}, retrieval=retrieval)) for retrieval, more in none] == [None] * 3
     for retrieval, storage, can in (("mir:12", "brs", True), ("asking:12", "brs", False), ("mir:12", "told", False)):
         assert capturable(config(**usual, retrieval=retrieval, storage=storage)) is can
     assert not stacks(config(**usual, retrieval="mir:12"), nets.build(classes=3, width=2))

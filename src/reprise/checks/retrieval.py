@@ -8,7 +8,7 @@ import numpy as np
 
 from reprise.checks.changes import check_leaving_out
 from reprise.checks.common import TRIALS, advance, check_arguments, check_running, require, score, score_for, trial
-from reprise.memory import Memory, Retrieval, Schedule, as_retrieval
+from reprise.memory import Memory, Retrieval, Schedule, as_retrieval, is_scored
 
 
 def check_retrieval(policy: str | Retrieval | Schedule) -> None:
@@ -27,7 +27,7 @@ def check_retrieval(policy: str | Retrieval | Schedule) -> None:
     for seed in range(TRIALS):
         _check_batches(retrieval, what, seed)
         _check_channels(retrieval, what, seed)
-        if getattr(retrieval, "pool", None) is not None:
+        if is_scored(retrieval) and getattr(retrieval, "pool", None) is not None:
             _check_pool(retrieval, what, seed)
     check_leaving_out(lambda capacity, seed: Memory(capacity, "reservoir", retrieval, seed), what)
 

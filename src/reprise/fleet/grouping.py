@@ -36,11 +36,15 @@ def capturable(run: Run) -> bool:
 
 
 def pool_size(run: Run) -> int | None:
-    """How many stored examples a run's memory asks the network about, if it says so and asks about nothing else."""
-    if not run.chooses or run.description:
+    """How many stored examples a run's memory asks the network about, if a lane can choose among them.
+
+    It must say so, ask about nothing else, and choose fewer than that or all.
+    """
+    pool = getattr(as_retrieval(run.memory.retrieval), "pool", None)
+    if not run.chooses or run.description or not isinstance(pool, int):
         return None
-    pool: int | None = getattr(as_retrieval(run.memory.retrieval), "pool", None)
-    return None if pool is None else min(pool, run.memory.buffer)
+    size = min(pool, run.memory.buffer)
+    return size if 0 < run.replay_size <= size else None
 
 
 def stacks(run: Run, net: Network) -> bool:

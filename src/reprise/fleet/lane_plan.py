@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,8 +42,12 @@ class LanePlan:
 def make_lane_plan(run: Run, labels: Labels) -> LanePlan:
     """Plan a run for a lane."""
     plan, stream = make_plan(run, labels), run.stream
-    pools = plan_pools(run, plan.stream) if run.scored else None
-    tape = plan.tape if pools is None else pools.first
+    pools, tape = None, plan.tape
+    if run.scored:
+        began = time.perf_counter()
+        pools = plan_pools(run, plan.stream)
+        tape = pools.first
+        plan = replace(plan, seconds=plan.seconds + time.perf_counter() - began)
     crops, replay_crops = plan.crops, plan.replay_crops
     assert tape is not None
     assert crops is not None

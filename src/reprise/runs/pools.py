@@ -20,8 +20,11 @@ class Pools:
     """The replay sequence in which the first candidates return at every step, whatever the network says."""
     slots: NDArray[np.int32]
     """T×P: where the candidates of each step lie, −1 as padding."""
-    ids: NDArray[np.int32]
-    """T×P: their example ids, 0 as padding."""
+
+    @property
+    def ids(self) -> NDArray[np.int32]:
+        """T×P: the example ids of the candidates, 0 as padding."""
+        return _held(self.first, self.slots)
 
     @property
     def counts(self) -> NDArray[np.int32]:
@@ -37,20 +40,19 @@ class Pools:
         drawn = self.first.slots[:, 0] >= 0
         at = np.zeros(drawn.shape, np.int64)
         at[:, : chosen.shape[1]] = chosen
-        at[~drawn] = 0
-        taken = (np.take_along_axis(array, at, 1).astype(np.int64) for array in (self.slots, self.ids))
-        slots, replay = (np.where(drawn, array, -1)[:, None] for array in taken)
-        return replace(self.first, slots=slots, replay=replay)
+        slots = np.where(drawn, np.take_along_axis(self.slots, np.where(drawn, at, 0), 1), -1)
+        replay = np.where(drawn, _held(self.first, slots), -1)
+        return replace(self.first, slots=slots.astype(np.int64)[:, None], replay=replay.astype(np.int64)[:, None])
 
 
 def plan_pools(run: Run, stream: LabelStream | StillStream) -> Pools:
     """The pools of a run over its stream, whose retrieval has a `pool`."""
     memory = run.make_memory()
     pool = min(memory.retrieval.pool, memory.capacity)  # type: ignore[attr-defined]
-    asked: list[NDArray[np.int64]] = []
+    asked: list[NDArray[np.int32]] = []
 
     def score(candidates: NDArray[np.int64]) -> NDArray[np.float64]:
-        asked.append(candidates)
+        asked.append(candidates.astype(np.int32))  # of thousands of steps all are kept
         return np.zeros(len(candidates))
 
     first = run_memory(stream, memory, run.replay_size, score=score)
@@ -60,7 +62,7 @@ def plan_pools(run: Run, stream: LabelStream | StillStream) -> Pools:
     slots = np.full((len(first.slots), pool), -1, np.int32)
     for step, candidates in zip(drawn, asked, strict=True):
         slots[step, : len(candidates)] = candidates
-    return Pools(first, slots, _held(first, slots))
+    return Pools(first, slots)
 
 
 def _held(tape: Tape, slots: NDArray[np.int32]) -> NDArray[np.int32]:

@@ -33,7 +33,7 @@ RUNS = {
     "running statistics": {"learner": "er", "retrieval": "mir:4", "scoring": "eval"},
     "the learner's own loss": {"learner": "er-ace", "retrieval": "mir:4", "virtual_loss": "own", "head": "linear"},
     "what a learner remembers": {"learner": "der", "retrieval": "mir:4", "head": "linear"},
-    "fewer than are replayed": {"learner": "er", "retrieval": "mir:2"},
+    "as many as are replayed": {"learner": "er", "retrieval": "mir:3"},
 }
 NETWORKS = {
     "ResNet": None,
@@ -129,11 +129,13 @@ def test_a_score_that_is_not_a_number_is_noted_at_its_step():
     lane, planned = lane_of(run, images)
     begin(lane, planned)
     lane.advance(2)
+    lane.synchronize()
     with torch.no_grad():
         lane.nets[0].conv1.weight.fill_(torch.nan)
     lane.advance(2)
     lane.synchronize()
     assert lane.candidates.failed.nonzero().flatten().tolist() == [2, 3]
+    lane.candidates.failed[0] = True  # as a measurement may; the first step has nobody to ask about
     begin(lane, planned)  # nothing of it remains
     lane.advance(4)
     lane.synchronize()
@@ -148,11 +150,16 @@ def test_such_runs_have_a_lane_each(monkeypatch):
         Lane(run, Pixels(images.train, DEVICE), Pixels(images.test, DEVICE), CLASSES, 12, 2, width=2)
 
 
+def score_of(ids):
+    """Higher for lower ids, equal for four of them, and for the first not a number."""
+    return torch.where(ids == 0, torch.nan, -(ids / 4).floor())
+
+
 @pytest.mark.parametrize("network", ["padded", "BatchNorm"])
-def test_padding_of_a_pool_never_returns(network, monkeypatch):
-    """It stands for example 0, whose score is the highest here; of equal scores the first drawn return."""
+def test_padding_of_a_pool_never_returns_and_its_score_may_be_anything(network, monkeypatch):
+    """It stands for example 0, whose score is not a number here; of equal scores the first drawn return."""
     build_as(network, monkeypatch)
-    monkeypatch.setattr(candidates, "interference", lambda learner, step, batch, **_: -(batch.ids.float() / 4).floor())
+    monkeypatch.setattr(candidates, "interference", lambda learner, step, batch, **_: score_of(batch.ids))
     images = some_images()
     run = Run.of(**{**USUAL, "learner": "er", "retrieval": "mir:9"})
     lane, planned = lane_of(run, images)
@@ -162,4 +169,5 @@ def test_padding_of_a_pool_never_returns(network, monkeypatch):
     for step in range(1, planned.plan.steps):
         pool = planned.pools.ids[step, : planned.pools.counts[step]].tolist()
         wanted = sorted(pool, key=lambda number: number // 4)[:3]
-        assert lane.ids[0, step, 5:8].tolist() == wanted
+        assert lane.candidates.failed[step] == (0 in pool)
+        assert 0 in pool or lane.ids[0, step, 5:8].tolist() == wanted

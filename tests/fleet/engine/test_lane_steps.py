@@ -116,6 +116,25 @@ def test_batches_are_counted_anew_for_every_run(monkeypatch):
         assert lane.nets[0].bn1.num_batches_tracked == DONE + (DONE - 1)  # those that came in, and were replayed
 
 
+@pytest.mark.parametrize("shuffled", [True, False])
+def test_whole_numbers_of_a_network_are_every_run_s_or_it_has_no_lane(shuffled, monkeypatch):
+    """Initial weights, which a run brings, have no others than those with a point."""
+
+    def build(*_, classes, head, seed, **__):
+        net = Thin(classes, head, seed, batchnorm=True)
+        order = torch.randperm(9, generator=torch.Generator().manual_seed(seed))
+        net.register_buffer("order", order if shuffled else torch.arange(9))
+        return net
+
+    monkeypatch.setattr(nets, "build", build)
+    if not shuffled:
+        lane, _, _ = one_of(some_images())
+        assert lane.nets[0].order.tolist() == [*range(9)]
+        return
+    with pytest.raises(ValueError, match="the same 'order' for every run; here it depends on the seed"):
+        one_of(some_images())
+
+
 class FullSteps:
     """Stands in for a graph: takes steps whose batches are full, and no others."""
 

@@ -21,7 +21,7 @@ class Candidates:
         rows = longest + 1  # the last one is for a run that has ended
         self.ids = torch.zeros(rows, pool, dtype=torch.int32, device=device)
         self.counts = torch.zeros(rows, dtype=torch.int32, device=device)
-        self.chosen = torch.zeros(rows, min(run.replay_size, pool), dtype=torch.int64, device=device)
+        self.chosen = torch.zeros(rows, run.replay_size, dtype=torch.int64, device=device)
         self.failed = torch.zeros(rows, dtype=torch.bool, device=device)  # where a score was not a number
         self.numbers = torch.arange(pool, device=device)
         # They are shown as they are: neither cropped nor flipped.
@@ -31,6 +31,7 @@ class Candidates:
         """Take a run's pools."""
         for mine, theirs in ((self.ids, pools.ids), (self.counts, pools.counts)):
             mine[: len(theirs)].copy_(torch.from_numpy(theirs))
+        self.failed.zero_()  # not every step asks, and measurements do on anything
 
     def choose(self, at: Tensor, learner: Learner, step: Step, count: int) -> Tensor:
         """The ids of those that return; `at` is the number of the step.
@@ -43,7 +44,7 @@ class Candidates:
         ranked = score.masked_fill(padding, -torch.inf).sort(descending=True, stable=True).indices
         chosen = ranked[: self.chosen.shape[1]]
         self.chosen[:, : len(chosen)].index_copy_(0, at, chosen[None])
-        self.failed.index_copy_(0, at, score.isnan().any()[None])
+        self.failed.index_copy_(0, at, (score.isnan() & ~padding).any()[None])
         return ids[chosen]
 
     def _score(self, ids: Tensor, learner: Learner, step: Step) -> Tensor:

@@ -24,6 +24,7 @@ from reprise.fleet.engine import step_kernels
 from reprise.fleet.engine.bodies import PIECE, Body, Separate, Stacked, pieces
 from reprise.fleet.engine.branches import Branches
 from reprise.fleet.engine.candidates import Candidates
+from reprise.fleet.engine.checking import check_buffers, check_trained
 from reprise.fleet.engine.flat_state import Layout
 from reprise.fleet.engine.fused_eval import tested
 from reprise.fleet.engine.incoming import Incoming
@@ -116,7 +117,7 @@ class Lane:
         self.padded = stacked or not first.mixes_examples
         kind = find_learner(learner.name)
         self.calls_before = has_own_passes(kind) or (kind.moves_first and not stacked)
-        pool = pool_size(self.run) if self.replay else None
+        pool = pool_size(self.run)
         asks = "memory asks the network" if pool else "learner asks for a pass beside the step's"
         if self.width > 1 and (pool or self.calls_before or not self.padded):
             why = asks if pool or self.calls_before else "network mixes examples"
@@ -150,7 +151,8 @@ class Lane:
         self.learners = [
             make_learner(learner.name, net, context, **learner.hyper).to(device).train() for net in self.body.networks
         ]
-        self._check_trained()
+        check_trained(self.learners, self.nets, layout)
+        check_buffers(self.run, self.classes, first)
         # Rows hold floating-point numbers alone; of the rest a run must not see what the last one left.
         pairs = zip(self.nets, self.mean_nets, strict=True)
         states = ((one for net in pair for one in net.buffers() if not one.is_floating_point()) for pair in pairs)
@@ -159,16 +161,6 @@ class Lane:
         has_bias = getattr(self.nets[0].fc, "bias", None) is not None
         shape = self.width, self.longest + 2, self.classes
         self.biases = torch.zeros(shape, device=device) if has_bias else None
-
-    def _check_trained(self) -> None:
-        """See that steps train what learners say, who may have frozen something, or have parameters of their own."""
-        for net, learner in zip(self.nets, self.learners, strict=True):
-            mine = {id(net.get_parameter(name)) for name in self.layout.parameters}
-            if mine != {id(parameter) for parameter in learner.parameters() if parameter.requires_grad}:
-                raise ValueError(
-                    "a lane trains those parameters that are trained in a new network; "
-                    f"{type(learner).__name__} freezes some of them, or has parameters of its own"
-                )
 
     def _network(self) -> nets.Network:
         net = make_network(self.run, self.classes)
