@@ -48,10 +48,8 @@ class Candidates:
         return ids[chosen]
 
     def _score(self, ids: Tensor, learner: Learner, step: Step) -> Tensor:
-        images, weight = (
-            self.pixels.augmented(ids, self.plain[: len(ids)]),
-            torch.full_like(ids, 1 / len(ids), dtype=torch.float32),
-        )
+        images = self.pixels.augmented(ids, self.plain[: len(ids)])
+        weight = torch.full_like(ids, 1 / len(ids), dtype=torch.float32)
         descent, memory = self.run.descent, self.run.memory
         assert descent is not None
         assert descent.lr is not None
