@@ -82,3 +82,5 @@ def main(folder: Path) -> None:
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]))
+    sys.stdout.flush()
+    os._exit(0)  # DDP leaves Gloo's threads at work; where the interpreter ends under them, they abort the process

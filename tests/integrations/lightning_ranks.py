@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterator
 from itertools import islice
@@ -132,3 +133,6 @@ def main(folder: Path) -> None:
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]))
+    torch.distributed.destroy_process_group()
+    sys.stdout.flush()
+    os._exit(0)  # DDP leaves Gloo's threads at work; where the interpreter ends under them, they abort the process
