@@ -52,3 +52,53 @@ def test_lanes_are_tried_by_two_lengths(monkeypatch: pytest.MonkeyPatch) -> None
     found = estimate_lanes(runs, ImageSource(), Here(), lanes=2)
     assert [(kind.count, kind.steps) for kind in found.kinds] == [(4, 4 * 200), (3, 60)]  # audits go beside
     assert found.seconds > 0
+
+
+def test_each_candidate_that_a_memory_asks_about_takes_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run is told what it takes when its memory is full, though trials are too short to fill it."""
+    tried = []
+
+    def time_of(run: Run, images: ImageSource, full: int = 0) -> tuple[float, float]:
+        tried.append((run.memory.buffer, full))
+        return 10.0, 1.0 + 0.1 * min(run.memory.buffer, 300)  # beside the steps, and for one that asks so many
+
+    monkeypatch.setattr("reprise.lab.estimate._time", time_of)
+    images, shape = ImageSource(), {**TINY, "per_class": 40, "replay": 8}
+
+    def expected(pool: int, buffer: int) -> float:
+        run = Run.of(**{**shape, "retrieval": f"mir:{pool}", "buffer": buffer})
+        return estimate([run], images).seconds
+
+    def taken(pool: int) -> float:
+        return 10.0 + sum(1.0 + 0.1 * min(max(came, 8), pool) for came in range(0, 4000, 20))
+
+    assert expected(300, 2000) == pytest.approx(taken(300))
+    assert expected(300, 50) == pytest.approx(taken(50))
+    assert expected(30, 2000) == pytest.approx(taken(30))
+    assert tried == [(8, 8), (72, 72), (8, 8), (50, 50), (8, 8), (30, 30)]
+    tried.clear()
+    expected(8, 2000)  # as many as are replayed: one trial tells
+    estimate([Run.of(**shape)], images)
+    assert tried == [(2000, 0), (50, 0)]
+
+
+def test_lanes_are_tried_with_full_pools(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a step more takes is measured after a memory asks about as many as it ever will."""
+    tried: list[int | None] = []
+
+    def trial(run: Run, executor: object, count: int, per_class: int) -> tuple[int, float]:
+        tried.append(per_class)
+        return per_class, 1.0 * per_class
+
+    monkeypatch.setattr("reprise.lab.estimate._lane_trial", trial)
+    shape = {**TINY, "per_class": 40}
+
+    def lengths(**more: object) -> list[int | None]:
+        tried.clear()
+        estimate_lanes([Run.of(**{**shape, **more})], ImageSource(), Here())
+        return list(tried)
+
+    assert lengths(retrieval="rpr") == [4, 16]
+    assert lengths(retrieval="mir:90", buffer=1000) == [5, 17]  # 100 classes: one image of each is enough
+    assert lengths(retrieval="mir:2000", buffer=1000) == [14, 26]
+    assert lengths(retrieval="mir:9000", buffer=9000) == [44, 56]  # more than the whole stream brings
