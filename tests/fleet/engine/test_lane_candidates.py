@@ -13,6 +13,7 @@ if not torch.cuda.is_available():
 pytest.importorskip("triton", reason="Triton is not installed: it comes with torch for a GPU")
 
 from fleet.engine.lane_runs import CLASSES, DEVICE, some_images
+from learners.steps import NothingReadBack
 from train.tinyruns import Thin
 
 from reprise import nets
@@ -98,6 +99,18 @@ def test_at_every_step_the_plain_loop_s_candidates_return(settings, network, mon
     assert not lane.candidates.failed.any()
     tape = planned.tape(lane.candidates.chosen[: plain.steps].cpu().numpy())
     assert tape.hash == plain.feed.tape().hash
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("settings", RUNS.values(), ids=RUNS)
+def test_a_step_can_be_captured(settings, network, monkeypatch):
+    """Nothing in it is read back, or has a shape that depends on a value; checked without a GPU, too."""
+    build_as(network, monkeypatch)
+    lane, planned = lane_of(Run.of(**{**USUAL, **settings}), some_images())
+    begin(lane, planned)
+    lane.advance(3)
+    with NothingReadBack():
+        lane._step()
 
 
 @pytest.mark.parametrize("network", NETWORKS)
