@@ -28,15 +28,22 @@ def test_runs_that_differ_in_seed_and_policy_are_one_kind() -> None:
     assert found.seconds == sum(kind.seconds for kind in found.kinds) / 2
 
 
-def test_the_estimate_is_near_what_a_run_takes() -> None:
-    images, (run, *_) = ImageSource(), runs_of(1, per_class=20)
+ASKING = {"width": 8, "per_class": 4, "batch": 4, "buffer": 400, "retrieval": "mir:400"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "least", "most"), [({"per_class": 20}, 0.4, 2.5), (ASKING, 0.6, 1.7)], ids=["iid", "mir"]
+)
+def test_the_estimate_is_near_what_a_run_takes(settings: dict[str, object], least: float, most: float) -> None:
+    images, run = ImageSource(), Run.of(**{**TINY, "retrieval": "iid", **settings})
+    images(run)
     ratios = []
     for _ in range(4):  # other work on the machine may come between one of the two
         expected = estimate([run], images).seconds
         began = time.perf_counter()
         list(Here(images).execute([run], lambda _: Job(), lambda _: None))
         ratios.append(expected / (time.perf_counter() - began))
-        if 0.4 < ratios[-1] < 2.5:
+        if least < ratios[-1] < most:
             return
     pytest.fail(f"estimates over times taken: {ratios}")
 

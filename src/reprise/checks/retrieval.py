@@ -84,7 +84,8 @@ def _check_pool(retrieval: Any, what: str, seed: int) -> None:
             once = len(asked) == bool(drawn) and all(len(pool) <= retrieval.pool for pool in asked)
             require(
                 once,
-                f"{what} has a pool, so it must ask once a draw, about {retrieval.pool} at most; {where} it did not",
+                f"{what} has a pool, so it must ask once a draw, about {retrieval.pool} at most; "
+                f"{where} it asked about {' and '.join(str(len(pool)) for pool in asked) or 'none'}",
             )
             pools.append(asked)
             if asked:

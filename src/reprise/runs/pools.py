@@ -57,8 +57,12 @@ def plan_pools(run: Run, stream: LabelStream | StillStream) -> Pools:
 
     first = run_memory(stream, memory, run.replay_size, score=score)
     drawn = np.flatnonzero((first.slots[:, 0] >= 0).any(1))
-    if len(drawn) != len(asked) or any(len(candidates) > pool for candidates in asked):
-        raise ValueError(f"{memory.retrieval_spec!r} has a pool, so it must ask once a draw, about {pool} at most")
+    most = max(map(len, asked), default=0)
+    if len(drawn) != len(asked) or most > pool:
+        raise ValueError(
+            f"{memory.retrieval_spec!r} has a pool, so it must ask once a draw, about {pool} at most; "
+            f"in {len(drawn)} draws it asked {len(asked)} times, about {most} at most"
+        )
     slots = np.full((len(first.slots), pool), -1, np.int32)
     for step, candidates in zip(drawn, asked, strict=True):
         slots[step, : len(candidates)] = candidates

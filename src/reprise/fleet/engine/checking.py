@@ -16,11 +16,16 @@ from reprise.train.state import make_network
 def check_trained(learners: Sequence[Learner], networks: Sequence[Network], layout: Layout) -> None:
     """Steps train what the learners leave to be trained: they may have frozen something, or have parameters."""
     for net, learner in zip(networks, learners, strict=True):
-        mine = {id(net.get_parameter(name)) for name in layout.parameters}
-        if mine != {id(parameter) for parameter in learner.parameters() if parameter.requires_grad}:
+        mine = {id(net.get_parameter(name)): name for name in layout.parameters}
+        trained = {id(one): name for name, one in learner.named_parameters() if one.requires_grad}
+        others = [
+            *(mine[one] for one in mine if one not in trained),
+            *(trained[one] for one in trained if one not in mine),
+        ]
+        if others:
             raise ValueError(
                 "a lane trains those parameters that are trained in a new network; "
-                f"{type(learner).__name__} freezes some of them, or has parameters of its own"
+                f"{type(learner).__name__} freezes some of them, or has parameters of its own: {', '.join(others[:3])}"
             )
 
 
