@@ -91,6 +91,36 @@ def make_echo(number: int) -> Callable[[Any, Callable[[Any], None]], Any]:
     return task
 
 
+WITHIN_TORCH = """
+import os, signal, sys
+
+def sends(frame, event, argument):
+    if event == "c_call" and getattr(argument, "__name__", "") == "_c10d_init":
+        sys.setprofile(kills)
+
+def kills(frame, event, argument):
+    sys.setprofile(None)
+    print("sent", flush=True)
+    os.kill(os.getpid(), signal.SIGNAL)
+
+sys.setprofile(sends)
+"""
+"""Has this process send itself a signal from within C++ code, called as torch is imported, that expects no error."""
+
+
+def make_stopped_importers(number: int) -> Callable[[Any, Any], Any]:
+    """Tasks that import torch, and are sent a signal while they do."""
+
+    def task(item: Any, tell: Any) -> Any:
+        exec(WITHIN_TORCH.replace("SIGNAL", item), {})
+        import torch
+
+        signal.pause()
+        return torch.__version__
+
+    return task
+
+
 def make_nothing(number: int) -> Any:
     raise ValueError(f"process {number} has no tools")
 

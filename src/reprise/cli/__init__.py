@@ -15,11 +15,13 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from typing import Any
 
 from reprise import __version__
 from reprise.cli.errors import RunFailed, Terminated, WrongRequest
 from reprise.core.extras import NotInstalled
 from reprise.core.plugins import load_modules
+from reprise.core.stopping import Raising
 
 __all__ = ["RunFailed", "WrongRequest", "main"]
 
@@ -34,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         atexit.register(gc.freeze)  # or Python looks through all of torch for cycles on its way out
     _let_any_text_out()
     try:
-        with _termination():
+        with _signals():
             from reprise.cli.tree import parse
 
             command = parse(_with_imports(arguments))
@@ -81,20 +83,19 @@ def _with_imports(arguments: Sequence[str]) -> list[str]:
 
 
 @contextmanager
-def _termination() -> Iterator[None]:
+def _signals() -> Iterator[None]:
     """Within it, SIGTERM clears away what an interrupt clears away; programs that call `main` keep their own way."""
-    ours = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
-    if ours:
-        signal.signal(signal.SIGTERM, _terminate)
+    ours: dict[signal.Signals, Any] = {}
+    if threading.current_thread() is threading.main_thread():
+        if signal.getsignal(signal.SIGINT) == signal.default_int_handler:
+            ours[signal.SIGINT] = signal.signal(signal.SIGINT, Raising(KeyboardInterrupt))
+        if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+            ours[signal.SIGTERM] = signal.signal(signal.SIGTERM, Raising(Terminated))
     try:
         yield
     finally:
-        if ours:
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
-
-
-def _terminate(number: int, frame: object) -> None:
-    raise Terminated
+        for number, default in ours.items():
+            signal.signal(number, default)
 
 
 def _say(sentence: object, status: int) -> int:

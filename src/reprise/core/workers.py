@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterable, Iterator
 from multiprocessing.connection import Connection, wait
 from typing import Any, Generic, TypeVar
 
+from reprise.core.stopping import Raising
+
 Item = TypeVar("Item")
 Tell = Callable[[Any], None]
 Make = Callable[[int], Callable[[Any, Tell], Any]]
@@ -279,7 +281,7 @@ def _work(pipe: Connection, number: int, tied: bool) -> None:
             return
         try:
             if signal.getsignal(signal.SIGTERM) != signal.SIG_IGN:  # or the parent ignores it, and so do its processes
-                signal.signal(signal.SIGTERM, _stop)
+                signal.signal(signal.SIGTERM, Raising(_Stop))
             pipe.send((_BEGUN, None))
             while True:
                 item = pipe.recv()
@@ -295,10 +297,6 @@ def _work(pipe: Connection, number: int, tied: bool) -> None:
 
 class _Stop(BaseException):
     """This process is to end, as soon as what it was writing is cleared away."""
-
-
-def _stop(number: int, frame: object) -> None:
-    raise _Stop
 
 
 def _exit_with_parent(tied: bool) -> None:
