@@ -115,7 +115,7 @@ def make_stopped_importers(number: int) -> Callable[[Any, Any], Any]:
         exec(WITHIN_TORCH.replace("SIGNAL", item), {})
         import torch
 
-        signal.pause()
+        time.sleep(60)
         return torch.__version__
 
     return task

@@ -84,17 +84,20 @@ def _with_imports(arguments: Sequence[str]) -> list[str]:
 
 @contextmanager
 def _signals() -> Iterator[None]:
-    """Within it, SIGTERM clears away what an interrupt clears away; programs that call `main` keep their own way."""
-    ours: dict[signal.Signals, Any] = {}
+    """Within it, SIGTERM clears away what an interrupt clears away, and neither interrupts an import.
+
+    Programs that call `main` keep their own way with these signals.
+    """
+    before: dict[signal.Signals, Any] = {}
     if threading.current_thread() is threading.main_thread():
         if signal.getsignal(signal.SIGINT) == signal.default_int_handler:
-            ours[signal.SIGINT] = signal.signal(signal.SIGINT, Raising(KeyboardInterrupt))
+            before[signal.SIGINT] = signal.signal(signal.SIGINT, Raising(KeyboardInterrupt))
         if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
-            ours[signal.SIGTERM] = signal.signal(signal.SIGTERM, Raising(Terminated))
+            before[signal.SIGTERM] = signal.signal(signal.SIGTERM, Raising(Terminated))
     try:
         yield
     finally:
-        for number, default in ours.items():
+        for number, default in before.items():
             signal.signal(number, default)
 
 

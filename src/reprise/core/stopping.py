@@ -17,18 +17,18 @@ class Raising:
     """A signal handler that raises this exception, but not during an import: only after that.
 
     Importing torch or NumPy runs C++ and Cython code that calls Python. An exception that it does not expect aborts the
-    process, or is lost. An import that was begun before the handler was made does not count, and if the signal comes
-    once more it is not kept waiting: a module may take as long as it likes.
+    process, or is lost. If the signal comes once more it is raised at once, for a module of anybody's may take long. An
+    import that was under way when the handler was made does not count.
     """
 
     def __init__(self, stop: type[BaseException]) -> None:
         self._stop = stop
         self._begun = _imports(sys._getframe())
-        self._waits = self._sent = False
+        self._waits = self._sent = False  # whether a signal waits, and whether the next one is this one again
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        for_the_first_time, self._sent = self._sent or not self._waits, False
-        self._waits = for_the_first_time and _imports(frame) > self._begun
+        once_more, self._sent = self._waits and not self._sent, False
+        self._waits = not once_more and _imports(frame) > self._begun
         if not self._waits:
             raise self._stop
         # Not threading.Thread: to start one takes a lock, and the interrupted code may hold it.
