@@ -65,9 +65,19 @@ def test_time_left_is_guessed_from_runs_that_have_ended() -> None:
     estimate = Estimate()
     estimate(Progress(0, 0, 10, 100, 1.0))
     assert estimate(Progress(0, 0, 10, 900, 9.0)).left is None
-    view = estimate(Progress(2, 0, 10, 1000, 10.0))  # 500 steps a run, so 5000 in all, at 100 a second
-    assert view.left == pytest.approx(40)
-    assert estimate(Progress(2, 0, 10, 1400, 14.0)).left == pytest.approx(36)
+    view = estimate(Progress(2, 0, 10, 1600, 16.0, ended=400))  # 200 steps a run, so 2000 in all, at 100 a second
+    assert view.left == pytest.approx(4)
+    assert view.share == pytest.approx(0.8)
+    assert estimate(Progress(3, 1, 10, 1800, 18.0, ended=400)).left == pytest.approx(2)  # one failed, and is no measure
+
+
+def test_runs_without_steps_are_counted_themselves() -> None:
+    estimate = Estimate()
+    for done in (1, 2):
+        assert estimate(Progress(done, 0, 7, 0, 0.1, known=done)).left is None
+    assert estimate(Progress(3, 0, 7, 0, 2.0, known=2)).left is None  # the first
+    view = estimate(Progress(5, 0, 7, 0, 6.0, known=2))
+    assert (view.left, view.rate, view.share) == (pytest.approx(4), None, pytest.approx(0.6))
 
 
 def test_runs_known_before_take_no_time() -> None:
@@ -75,9 +85,9 @@ def test_runs_known_before_take_no_time() -> None:
     for done in (1, 2, 3):
         assert estimate(Progress(done, 0, 5, 0, 0.1, known=done)).left is None
     estimate(Progress(3, 0, 5, 100, 1.0, known=3))
-    view = estimate(Progress(4, 0, 5, 200, 2.0, known=3))  # one of two runs done after 200 steps
+    view = estimate(Progress(4, 0, 5, 200, 2.0, known=3, ended=200))  # one of two runs done after 200 steps
     assert view.left == pytest.approx(2)
-    assert estimate(Progress(5, 0, 5, 200, 2.0, known=4)).left == 0  # the other came from another process
+    assert estimate(Progress(5, 0, 5, 200, 2.0, known=4, ended=200)).left == 0  # the other came from another process
 
 
 def test_lines_say_what_there_is_to_know() -> None:
@@ -150,3 +160,7 @@ def test_without_a_terminal_there_are_plain_lines(monkeypatch: pytest.MonkeyPatc
         screen(Progress(2, 1, 2, 20, 2.0))
         screen.say("failed: the second")
     assert out.getvalue() == ("2 runs on glyphs\n2 of 2 runs, 1 failed · 10 steps/s · 2 s in all\nfailed: the second\n")
+    out.truncate(0)
+    with fleet_screen("2 runs on glyphs", quiet=True) as screen:
+        screen(Progress(2, 0, 2, 20, 2.0))
+    assert out.getvalue() == ""

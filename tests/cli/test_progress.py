@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from reprise.cli import main, progress
+from reprise.cli.fleet_display import FleetLines
 from reprise.cli.progress import EVERY, FIRST, Heartbeat, Pace, Reach, progress_bar
+from reprise.lab import Progress
 
 
 class Clock:
@@ -85,23 +87,28 @@ def test_a_long_call_does_not_keep_the_lines_back(monkeypatch: pytest.MonkeyPatc
     assert stderr.getvalue() == "Auditing: 1 of 4\n"
 
 
-@pytest.mark.parametrize(
-    ("module", "command"),
-    [
-        ("audit", ["audit", "--classes", "4", "--steps", "5", "--retrieval", "iid,rpr", "--seeds", "2"]),
-        ("study", ["study", "run", "coverage", "--small", "--seeds", "1", "--error-seeds", "2"]),
-    ],
-)
-def test_a_command_says_which_runs_it_knew(
-    module: str, command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+AUDIT = ["audit", "--classes", "4", "--steps", "5", "--retrieval", "iid,rpr", "--seeds", "2"]
+STUDY = ["study", "run", "coverage", "--small", "--seeds", "1", "--error-seeds", "2"]
+
+
+@pytest.mark.parametrize("command", [AUDIT, STUDY], ids=["audit", "study run"])
+def test_a_command_says_which_runs_it_knew(command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[tuple[int, int]] = []
 
     @contextmanager
     def bar(total: int, what: str) -> Iterator[Reach]:
         yield lambda done, known=0: told.append((done, known))
 
-    monkeypatch.setattr(f"reprise.cli.{module}.progress_bar", bar)
+    class Screen(FleetLines):
+        def __call__(self, progress: Progress) -> None:
+            told.append((progress.done, progress.known))
+
+    @contextmanager
+    def screen(about: str, *, quiet: bool) -> Iterator[Screen]:
+        yield Screen(quiet=quiet)
+
+    monkeypatch.setattr("reprise.cli.audit.progress_bar", bar)
+    monkeypatch.setattr("reprise.cli.fleet_display.fleet_screen", screen)
     for again in (False, True):
         told.clear()
         assert main([*command, "--jobs", "1", "--out", str(tmp_path / "store")]) == 0

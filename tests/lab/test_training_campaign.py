@@ -79,6 +79,7 @@ def test_a_run_that_diverges_does_not_stop_the_others(store: Store) -> None:
     assert [record["run"]["seed"] for record in store.records()] == [1]
     assert (told[-1].done, told[-1].failed, told[-1].total) == (2, 1, 2)
     assert STEPS <= told[-1].steps < 2 * STEPS
+    assert told[-1].ended == STEPS
 
 
 def test_a_stopped_run_goes_on_to_the_same_record(store: Store) -> None:

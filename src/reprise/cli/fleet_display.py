@@ -68,38 +68,40 @@ class View:
 class Estimate:
     """Turns what a fleet reports into a view.
 
-    The work of the whole is the steps of all runs, where they are known. Otherwise runs that have ended tell how long
-    a run is; steps of those under way are counted with them, so that at first the estimate is too long.
+    The work of the whole is the steps of all runs, where they are known. Otherwise those of runs that have ended tell
+    how long a run is. Runs without steps, which are audits, are counted themselves.
     """
 
     def __init__(self, steps: int | None = None) -> None:
         self.steps = steps
-        self.ended = 0
-        self.each: float | None = None  # steps of a run
-        self.first: tuple[int, float] | None = None  # steps and seconds at the first sign of work
+        self.first: tuple[int, float] | None = None  # work and seconds at the first sign of work
 
     def __call__(self, progress: Progress) -> View:
-        if progress.steps and self.first is None:
-            self.first = progress.steps, progress.seconds
-        fresh = progress.done - progress.known  # a record that was there cost nothing and says nothing
-        if fresh > self.ended:
-            self.ended, self.each = fresh, progress.steps / fresh
-        whole = self._whole(progress)
-        rate = self._rate(progress)
-        left = max(whole - progress.steps, 0) / rate if whole and rate else None
-        share = min(progress.steps / whole, 1.0) if whole else progress.done / max(progress.total, 1)
-        return View(progress.done, progress.failed, progress.total, progress.seconds, rate, left, share)
+        work = progress.steps or _made(progress)
+        if work and self.first is None:
+            self.first = work, progress.seconds
+        whole, rate = self._whole(progress), self._rate(progress, work)
+        left = max(whole - work, 0) / rate if whole and rate else None
+        share = min(work / whole, 1.0) if whole else progress.done / max(progress.total, 1)
+        speed = rate if progress.steps else None
+        return View(progress.done, progress.failed, progress.total, progress.seconds, speed, left, share)
 
     def _whole(self, progress: Progress) -> float | None:
         if self.steps is not None:
             return float(self.steps)
-        return None if self.each is None else self.each * (progress.total - progress.known)
+        each = progress.ended / max(_made(progress) - progress.failed, 1) if progress.steps else 1.0
+        return each * (progress.total - progress.known) or None
 
-    def _rate(self, progress: Progress) -> float | None:
+    def _rate(self, progress: Progress, work: int) -> float | None:
         if self.first is None:
             return None
-        steps, seconds = progress.steps - self.first[0], progress.seconds - self.first[1]
-        return steps / seconds if steps > 0 and seconds > 0 else None
+        made, seconds = work - self.first[0], progress.seconds - self.first[1]
+        return made / seconds if made > 0 and seconds > 0 else None
+
+
+def _made(progress: Progress) -> int:
+    """Runs that have ended here: a record that was there cost nothing and says nothing."""
+    return progress.done - progress.known
 
 
 class FleetScreen(ABC):
@@ -198,10 +200,17 @@ def fleet_lines(steps: int | None = None) -> Iterator[FleetLines]:
 
 
 @contextmanager
-def fleet_screen(about: str, steps: int | None = None) -> Iterator[FleetScreen]:
-    """A screen on standard error for `campaign(..., watch=screen)`; `steps` are those of all runs, if known."""
+def fleet_screen(about: str, steps: int | None = None, *, quiet: bool = False) -> Iterator[FleetScreen]:
+    """A screen on standard error for `campaign(..., watch=screen)`; `steps` are those of all runs, if known.
+
+    Without a terminal, a `quiet` one has lines after long silences only.
+    """
     console = Console(stderr=True, highlight=False)
     if not sys.stderr.isatty() or console.is_dumb_terminal:
+        if quiet:
+            with fleet_lines(steps) as lines:
+                yield lines
+            return
         lines = FleetLines(steps)
         say(about)
         with beating(lines.heart):

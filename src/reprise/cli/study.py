@@ -14,7 +14,6 @@ from reprise.cli.errors import RunFailed, request
 from reprise.cli.executors import ExecutorOptions, make_executor
 from reprise.cli.options import go_on, read_time
 from reprise.cli.output import check_output, write_output
-from reprise.cli.progress import progress_bar
 from reprise.cli.study_request import Data, Flag, Folder, Name, Number, One, Only, Target, device_of, plans_of, runs_of
 from reprise.lab.study_plan import StudyFailed, StudyPlan
 
@@ -120,8 +119,10 @@ class StudyRun:
         from rich.console import Console
         from rich.text import Text
 
+        from reprise.cli.fleet_display import fleet_screen
         from reprise.core.arguments import as_int
         from reprise.execute.one import ImageSource
+        from reprise.lab.distributions import can_compare
         from reprise.lab.study_plan import execute_plans
         from reprise.runs.store import Store
         from reprise.track import Tracking
@@ -139,15 +140,17 @@ class StudyRun:
             track = Tracking(tuple(part.strip() for part in (self.track or "").split(",") if part), folder=store.tracks)
             track.make()
             time_limit = None if self.by.time_limit is None else read_time(self.by.time_limit, "--time-limit")
+        if lacking := can_compare():
+            _warn(f"{lacking}. Runs are made and kept all the same; `reprise study report` has their figures later.")
         title = plans[0].name if len(plans) == 1 else f"{len(plans)} studies"
-        with progress_bar(len(runs), title) as progress:
+        with fleet_screen(title, quiet=True) as shown:
             executed = execute_plans(
                 *(plans, store, executor),
                 images=images,
                 time_limit=time_limit,
                 track=track,
-                watch=lambda now: progress(now.done, now.known),
-                warn=_warn,
+                watch=shown,
+                warn=shown.say,
             )
         console = Console(stderr=self.json == "-")
         try:

@@ -33,6 +33,7 @@ class Progress:
     steps: int  # steps made since the start
     seconds: float
     known: int = 0  # of those done, runs that had their record already or got it from elsewhere
+    ended: int = 0  # of those steps, the ones of runs that have ended well
 
 
 Watch = Callable[[Progress], None]
@@ -80,7 +81,7 @@ def campaign(
         identities = identify(runs, images or ImageSource()) if identities is None else identities
     try:
         for outcome in work.outcomes(runs, identities or {}):
-            tally.ended(failed=outcome.error is not None, known=outcome.known)
+            tally.ended(outcome)
             yield outcome
     finally:
         work.end()
@@ -91,23 +92,25 @@ class _Tally:
 
     def __init__(self, total: int, watch: Watch | None) -> None:
         self.total, self.watch = total, watch
-        self.done = self.failed = self.known = self.count = 0
+        self.done = self.failed = self.known = self.count = self.finished = 0
         self.began = time.perf_counter()
 
     def steps(self, more: int) -> None:
         self.count += more
         self._tell()
 
-    def ended(self, *, failed: bool, known: bool) -> None:
+    def ended(self, outcome: RunOutcome) -> None:
         self.done += 1
-        self.failed += failed
-        self.known += known
+        self.failed += outcome.error is not None
+        self.known += outcome.known
+        if outcome.record is not None and not outcome.known:
+            self.finished += outcome.record["timings"]["steps"]
         self._tell()
 
     def _tell(self) -> None:
         if self.watch is not None:
             seconds = time.perf_counter() - self.began
-            self.watch(Progress(self.done, self.failed, self.total, self.count, seconds, self.known))
+            self.watch(Progress(self.done, self.failed, self.total, self.count, seconds, self.known, self.finished))
 
 
 def identify(runs: Sequence[Run], images: ImageSource) -> dict[Run, str | Exception]:

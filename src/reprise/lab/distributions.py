@@ -71,6 +71,18 @@ def _degrees(df: float) -> float:
     return df
 
 
+def can_compare() -> str | None:
+    """None if what comparisons need is installed; otherwise the sentence that says how to get it.
+
+    >>> can_compare()
+    """
+    try:
+        _special()
+    except NotInstalled as error:
+        return str(error)
+    return None
+
+
 def _special() -> Any:
     """SciPy's distributions, or a sentence that says how to get them; `scipy.stats` has them too, and takes seconds."""
     try:
