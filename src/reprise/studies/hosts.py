@@ -56,8 +56,8 @@ STUDY = Study(
             only={"host": "ocm", "dataset": "cifar100"},
             main=True,
         ),
-        difference("rpr", "iid", only={"host": "ocm", "dataset": "tinyimagenet"}),
-        difference("rpr", "iid", only={"host": "ocm", "dataset": "glyphs"}),
+        difference("rpr", "iid", only={"host": "ocm", "dataset": "tinyimagenet"}, main=True),
+        difference("rpr", "iid", only={"host": "ocm", "dataset": "glyphs"}, main=True),
         interaction("rpr", "iid", mask=("on", "off")),
     ),
     notes=(
