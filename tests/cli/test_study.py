@@ -322,20 +322,24 @@ def test_runs_made_in_parts_are_asked_for_as_a_whole_without_making_more(
     assert "reprise study run gaps --small --seeds 1 --error-seeds 2\n" in made_by  # and not what made no run
 
 
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [(ZeroDivisionError("nothing by nothing"), "nothing by nothing"), (AssertionError(), "AssertionError")],
+)
 def test_a_failed_run_is_status_1(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    error: Exception, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def broken(run: object) -> None:
-        raise ZeroDivisionError("nothing by nothing")
+        raise error
 
     monkeypatch.setattr("reprise.execute.one.audit", broken)
-    assert main(["study", "run", "gaps", "--out", str(tmp_path), *SMALL]) == 1
+    first = f"the first, 20 classes that stay, reservoir 1000, uniform 4, seed 0: {said}"
+    assert main(["study", "run", "gaps", "--out", str(tmp_path / "one"), *SMALL]) == 1
     shown = capsys.readouterr()
-    assert (
-        "6 of 6 runs of study 'gaps' failed; the first, 20 classes that stay, reservoir 1000, uniform 4, seed 0: "
-        "nothing by nothing" in shown.err
-    )
+    assert f"6 of 6 runs of study 'gaps' failed; {first}" in shown.err
     assert "Traceback" not in shown.err
+    assert main(["study", "run", "gaps,coverage", "--out", str(tmp_path / "two"), *SMALL]) == 1
+    assert f" runs failed; {first}. The others are kept" in capsys.readouterr().err
 
 
 @pytest.fixture

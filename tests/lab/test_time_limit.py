@@ -165,6 +165,15 @@ def test_a_study_says_what_is_still_to_be_made(clock: Clock, tmp_path: Path) -> 
     assert plan.execute(Store(tmp_path), Slow(clock, lambda _: 10), time_limit=45).records
 
 
+def test_a_study_says_how_many_failed_and_how_many_are_still_to_be_made(clock: Clock, tmp_path: Path) -> None:
+    plan = StudyPlan.of(STUDY, small=True, seeds=2, error_seeds=2)
+    executor = Failing(lambda run: RuntimeError() if run == plan.runs[0] else None, Slow(clock, lambda _: 10))
+    with pytest.raises(StudyFailed) as found:
+        plan.execute(Store(tmp_path), executor, time_limit=15)
+    assert str(found.value).startswith("1 of 4 runs of study 'tiny' failed, and 2 are still to be made; the first, ")
+    assert str(found.value).endswith(": RuntimeError. The others are kept")
+
+
 def test_an_executor_that_does_not_ask_may_give_runs(clock: Clock) -> None:
     limit = TimeLimit(10, clock)
     limit.ended(RUNS[0])

@@ -19,6 +19,7 @@ from typing import Any
 
 from reprise import __version__
 from reprise.cli.errors import RunFailed, Terminated, WrongRequest
+from reprise.core.errors import full_reason
 from reprise.core.extras import NotInstalled
 from reprise.core.plugins import load_modules
 from reprise.core.stopping import Raising
@@ -59,8 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         if os.environ.get("REPRISE_DEBUG"):
             raise
-        what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        return _say(f"this went wrong, unforeseen: {what} (REPRISE_DEBUG=1 shows where)", 1)
+        return _say(f"this went wrong, unforeseen: {full_reason(error)} (REPRISE_DEBUG=1 shows where)", 1)
 
 
 def _with_imports(arguments: Sequence[str]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from reprise.core.errors import reason
 from reprise.core.extras import NotInstalled
 
 
@@ -39,4 +40,4 @@ def work() -> Iterator[None]:
     except MemoryError as error:
         raise RunFailed("a run failed: this machine's memory does not suffice; try a smaller buffer") from error
     except Exception as error:
-        raise RunFailed(f"a run failed: {error or type(error).__name__}") from error
+        raise RunFailed(f"a run failed: {reason(error)}") from error

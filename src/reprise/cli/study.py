@@ -15,6 +15,7 @@ from reprise.cli.executors import ExecutorOptions, make_executor
 from reprise.cli.options import go_on, read_time
 from reprise.cli.output import check_output, write_output
 from reprise.cli.study_request import Data, Flag, Folder, Name, Number, One, Only, Target, device_of, plans_of, runs_of
+from reprise.core.errors import reason
 from reprise.lab.study_plan import StudyFailed, StudyPlan
 
 if TYPE_CHECKING:
@@ -203,9 +204,10 @@ def _outcomes(plans: Sequence[StudyPlan], executed: Executed, console: object) -
 
 def _failed(executed: Executed) -> str:
     first, count = executed.failed[0], len(executed.failed)
+    assert first.error is not None
     return (
         f"{count} {'run' if count == 1 else 'runs'} failed; the first, {first.name}: "
-        f"{first.error or type(first.error).__name__}. The others are kept, and `reprise study status` lists them all"
+        f"{reason(first.error)}. The others are kept, and `reprise study status` lists them all"
     )
 
 

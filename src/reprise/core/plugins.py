@@ -16,6 +16,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
 
+from reprise.core.errors import full_reason
+
 GROUP = "reprise.plugins"
 _MODULES: dict[str, None] = {}  # names and absolute paths, in the order in which they were loaded
 _searched = False
@@ -35,7 +37,7 @@ def load_entry_points() -> None:
         except (Exception, SystemExit) as error:
             warnings.warn(
                 f"the plugin {found.name!r} of {GROUP} is left out, for {found.value!r} cannot be imported: "
-                f"{_reason(error)}",
+                f"{full_reason(error)}",
                 stacklevel=3,
             )
 
@@ -55,7 +57,7 @@ def load_modules(names: Iterable[str]) -> None:
             else:
                 _run(path)
         except (Exception, SystemExit) as error:
-            raise ValueError(f"{name!r} cannot be imported: {_reason(error)}") from error
+            raise ValueError(f"{name!r} cannot be imported: {full_reason(error)}") from error
         _MODULES[key] = None
 
 
@@ -96,7 +98,3 @@ def _run(path: Path) -> None:
 
 def _name(path: Path) -> str:
     return f"reprise_plugin_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
-
-
-def _reason(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

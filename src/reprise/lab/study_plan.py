@@ -8,6 +8,7 @@ from pathlib import Path
 from shlex import quote
 
 from reprise.core.arguments import as_int
+from reprise.core.errors import reason
 from reprise.core.files import Record
 from reprise.execute import Executor, RunOutcome
 from reprise.execute.one import ImageSource
@@ -261,13 +262,16 @@ class Executed:
         """The records of a study; an error if some of its runs failed, or are still to be made."""
         asked = list(dict.fromkeys(plan.runs))
         mine = [self.outcomes[run] for run in asked if run in self.outcomes]
+        left = len(asked) - len(mine)
         if failed := [outcome for outcome in mine if outcome.error is not None]:
             error = failed[0].error
+            assert error is not None
+            rest = f", and {left} are still to be made" if left else ""
             raise StudyFailed(
-                f"{len(failed)} of {len(mine)} runs of study {plan.study.name!r} failed; the first, {failed[0].name}: "
-                f"{error or type(error).__name__}" + (". The others are kept" if len(failed) < len(mine) else "")
+                f"{len(failed)} of {len(asked)} runs of study {plan.study.name!r} failed{rest}; the first, "
+                f"{failed[0].name}: {reason(error)}" + (". The others are kept" if len(failed) < len(mine) else "")
             ) from error
-        if left := len(asked) - len(mine):
+        if left:
             kept = ". The others are kept" if mine else ""
             raise StudyFailed(f"{left} of {len(asked)} runs of study {plan.study.name!r} are still to be made{kept}")
         records: dict[Key, Record] = {}

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reprise.core.errors import reason
 from reprise.core.files import Record
 from reprise.core.plugins import load_modules, loaded_modules
 from reprise.core.workers import Pool
@@ -85,7 +86,7 @@ class _Planner:
                 return TapeCheck(identity, name, recorded or "", "", "a memory that asks the network", scored=True)
             tape = make_tape(run, make_stream(run, self._labels(run)))
         except Exception as error:  # a policy or a data set of somebody's own may raise anything
-            return TapeCheck(identity, name, recorded or "", "", str(error) or type(error).__name__)
+            return TapeCheck(identity, name, recorded or "", "", reason(error))
         assert tape is not None
         return TapeCheck(identity, name, recorded or "", tape.hash)
 

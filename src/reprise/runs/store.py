@@ -21,6 +21,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from reprise.core.errors import reason
 from reprise.core.files import (
     Damaged,
     FolderBusy,
@@ -157,7 +158,7 @@ class Store:
         """Note why a run failed; that this cannot be noted is no failure of its own."""
         with suppress(OSError, ValueError):
             self._make("failed")
-            write_json(self.failure_file(identity), {"name": name, "error": str(error) or type(error).__name__})
+            write_json(self.failure_file(identity), {"name": name, "error": reason(error)})
 
     def failure(self, identity: str) -> str | None:
         """Why a run failed when it was last tried; None if it did not."""
