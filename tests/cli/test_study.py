@@ -319,7 +319,7 @@ def test_runs_made_in_parts_are_asked_for_as_a_whole_without_making_more(
     assert (len(campaign.runs), campaign.only) == (6, "")
     assert main(["study", "report", "gaps", "--small", "--partial", "--out", str(tmp_path), "--formats", "md"]) == 0
     made_by = (tmp_path / "reports" / "gaps-small.md").read_text()
-    assert "reprise study run gaps --small --seeds 1 --error-seeds 2\n" in made_by  # and not what made no run
+    assert "reprise study run gaps --small --seeds 1 --error-seeds 2 --out DIR\n" in made_by  # and not what made no run
 
 
 @pytest.mark.parametrize(

@@ -19,10 +19,13 @@ from reprise.core.record_file import seal
 from reprise.execute import Here, Processes
 from reprise.execute.one import audit
 from reprise.lab import Cell, Progress, StudyFailed, StudyPlan, execute_plans
+from reprise.lab.campaign_file import read_campaign
 from reprise.lab.study import Key, figure_of
+from reprise.lab.study_plan import campaign_path
 from reprise.lab.study_runs import StudyRuns
 from reprise.runs import Store
 from reprise.runs.record import BULKY
+from reprise.studies import find_study
 
 PLAN = StudyPlan(STUDY, seeds=2, error_seeds=5)  # one cell, two arms: ten runs
 SLOW = """
@@ -248,6 +251,20 @@ def test_a_failed_run_is_named_and_the_others_are_kept(store: Store) -> None:
     executor = Counted()
     PLAN.execute(store, executor)
     assert {run.memory.retrieval for run in executor.made} == {"iid"}
+
+
+FORMS = [("mask", False, True), ("mask", True, False), ("gaps", False, False)]
+
+
+@pytest.mark.parametrize(("name", "small", "said"), FORMS)
+def test_a_campaign_names_a_folder_of_images_if_there_must_be_one(
+    name: str, small: bool, said: bool, store: Store
+) -> None:
+    plan = StudyPlan.of(find_study(name), small=small, seeds=2, error_seeds=2)
+    plan.campaign_file({}).write(store)
+    kept = read_campaign(campaign_path(store, plan.name))
+    assert kept is not None
+    assert kept.again.endswith(" --seeds 2 --data DIR" if said else " --seeds 2")
 
 
 def test_an_interrupt_is_not_a_failed_run(store: Store) -> None:

@@ -42,6 +42,8 @@ class CampaignFile:
     """The file that declares the study, if it is none of this library's."""
     only: str = ""
     """Which part of the study was asked for; empty if it was the whole."""
+    needs_data: bool = False
+    """Whether its images lie in a folder that a command must name."""
 
     @property
     def identities(self) -> dict[Key, str]:
@@ -49,11 +51,12 @@ class CampaignFile:
 
     @property
     def again(self) -> str:
-        """The options that make the same campaign again."""
+        """The command that makes the same campaign again, but for the folder of the store."""
         small = " --small" if self.small else ""
         spread = f" --error-seeds {self.error_seeds}" if self.error_seeds != self.seeds else ""
         part = f" --only {quote(self.only)}" if self.only else ""
-        return f"reprise study run {self.source or self.study}{small}{part} --seeds {self.seeds}{spread}"
+        data = " --data DIR" if self.needs_data else ""
+        return f"reprise study run {self.source or self.study}{small}{part} --seeds {self.seeds}{spread}{data}"
 
     def write(self, store: Store) -> None:
         """Keep it in a store."""
@@ -73,6 +76,7 @@ class CampaignFile:
             "began": self.began,
             "source": self.source,
             **({"only": self.only} if self.only else {}),
+            **({"needs_data": True} if self.needs_data else {}),
             "runs": [[*key, identity] for key, identity in self.runs],
         }
 
@@ -99,7 +103,8 @@ def read_campaign(path: Path) -> CampaignFile | None:
         runs = tuple(((cell, arm, int(seed)), str(identity)) for cell, arm, seed, identity in found["runs"])
         names = ("name", "study", "small", "seeds", "error_seeds", "reprise", "began", "source")
         facts = {name: found[name] for name in names}
-        return CampaignFile(runs=runs, command=tuple(found["command"]), only=found.get("only", ""), **facts)
+        facts |= {"only": found.get("only", ""), "needs_data": found.get("needs_data", False)}
+        return CampaignFile(runs=runs, command=tuple(found["command"]), **facts)
     except OtherFormat as other:
         raise ValueError(
             f"{path} was written by another version of reprise: {other}. Its records are still there; "

@@ -20,6 +20,7 @@ from reprise.lab.study_runs import StudyRuns, study_runs
 from reprise.runs.record import BULKY, now
 from reprise.runs.run import Run
 from reprise.runs.store import Store, collection_paused
+from reprise.streams.datasets import needs_folder
 from reprise.track import Tracking
 
 RETRIES = 1
@@ -122,6 +123,7 @@ class StudyPlan:
             began=now(),
             source=self.source,
             only=self.only,
+            needs_data=any(map(needs_folder, {run.data.name for run in self.runs if run.trains and run.data})),
         )
 
     def load(self, store: Store, *, partial: bool = False, warn: Callable[[str], None] | None = None) -> LoadedStudy:

@@ -34,7 +34,7 @@ class CampaignReport:
     @property
     def command(self) -> str:
         """The command that the campaign was last begun with; where that made no run, one that asks for the same."""
-        return shlex.join(self.file.command) if self.file.command else self.file.again
+        return shlex.join(self.file.command) if self.file.command else f"{self.file.again} --out DIR"
 
     @property
     def done(self) -> int:

@@ -163,6 +163,15 @@ def find_dataset(name: str) -> Dataset:
     return _as_dataset(name, find("dataset", name))
 
 
+def needs_folder(name: str) -> bool:
+    """Whether this is a data set whose files lie in a folder that must be named besides.
+
+    >>> needs_folder("cifar100"), needs_folder("glyphs"), needs_folder("pictures/birds")
+    (True, False, False)
+    """
+    return name in DATASETS and bool(DATASETS[name].url)
+
+
 def looks_like_path(dataset: str) -> bool:
     """Whether a data set's name means a folder: it is a path, or no known name and something that is there."""
     separators = [separator for separator in (os.sep, os.altsep) if separator]
