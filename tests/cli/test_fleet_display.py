@@ -9,7 +9,6 @@ from collections.abc import Callable
 
 import pytest
 from rich.console import Console
-from rich.live import Live
 
 from reprise.cli.fleet_display import (
     APART,
@@ -37,8 +36,8 @@ class Clock:
 class Kept(FleetLines):
     """Keeps the lines."""
 
-    def __init__(self, steps: int | None = None, clock: Callable[[], float] = time.monotonic) -> None:
-        super().__init__(steps, clock)
+    def __init__(self, about: str = "", clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(about, clock)
         self.lines: list[str] = []
 
     def say(self, sentence: str) -> None:
@@ -53,41 +52,36 @@ def test_the_rate_counts_from_the_first_step_on() -> None:
     assert estimate(Progress(0, 0, 4, 600, 12.0)).rate == pytest.approx(250)
 
 
-def test_time_left_is_known_from_all_steps() -> None:
-    estimate = Estimate(steps=4000)
-    estimate(Progress(0, 0, 4, 200, 10.0))
-    view = estimate(Progress(0, 0, 4, 1200, 20.0))
-    assert view.left == pytest.approx(2800 / 100)
-    assert view.share == pytest.approx(0.3)
-
-
-def test_time_left_is_guessed_from_runs_that_have_ended() -> None:
+def test_time_left_is_that_of_the_steps_that_are_left() -> None:
     estimate = Estimate()
-    estimate(Progress(0, 0, 10, 100, 1.0))
-    assert estimate(Progress(0, 0, 10, 900, 9.0)).left is None
-    view = estimate(Progress(2, 0, 10, 1600, 16.0, ended=400))  # 200 steps a run, so 2000 in all, at 100 a second
-    assert view.left == pytest.approx(4)
-    assert view.share == pytest.approx(0.8)
-    assert estimate(Progress(3, 1, 10, 1800, 18.0, ended=400)).left == pytest.approx(2)  # one failed, and is no measure
+    estimate(Progress(0, 0, 4, 200, 10.0))
+    assert estimate(Progress(0, 0, 4, 700, 15.0)).left is None
+    view = estimate(Progress(1, 0, 4, 1200, 20.0, left=2800))
+    assert (view.left, view.share) == (pytest.approx(28), pytest.approx(0.3))
+    view = estimate(Progress(4, 1, 5, 4000, 50.0, left=0))  # an audit is still to come
+    assert (view.left, view.share) == (None, 1)
 
 
-def test_runs_without_steps_are_counted_themselves() -> None:
+def test_runs_that_end_before_a_step_is_made_are_no_measure() -> None:
+    estimate = Estimate()
+    for second in range(3):  # their data cannot be read
+        view = estimate(Progress(second + 1, second + 1, 12, 0, float(second)))
+        assert (view.left, view.rate) == (None, None)
+    for audits in (1, 2):
+        assert estimate(Progress(3 + audits, 3, 12, 0, 2.0 + audits / 4)).left is None
+    view = estimate(Progress(6, 3, 12, 0, 3.0, known=1, left=900))
+    assert (view.left, view.share) == (None, pytest.approx(0.5))
+    estimate(Progress(6, 3, 12, 100, 10.0, known=1, left=800))
+    assert estimate(Progress(6, 3, 12, 200, 11.0, known=1, left=700)).left == pytest.approx(7)
+
+
+def test_audits_by_themselves_are_counted() -> None:
     estimate = Estimate()
     for done in (1, 2):
-        assert estimate(Progress(done, 0, 7, 0, 0.1, known=done)).left is None
-    assert estimate(Progress(3, 0, 7, 0, 2.0, known=2)).left is None  # the first
-    view = estimate(Progress(5, 0, 7, 0, 6.0, known=2))
+        assert estimate(Progress(done, 0, 8, 0, 0.1, known=done, trains=False)).left is None
+    assert estimate(Progress(3, 0, 8, 0, 2.0, known=2, trains=False)).left is None  # the first
+    view = estimate(Progress(6, 1, 8, 0, 6.0, known=2, trains=False))
     assert (view.left, view.rate, view.share) == (pytest.approx(4), None, pytest.approx(0.6))
-
-
-def test_runs_known_before_take_no_time() -> None:
-    estimate = Estimate()
-    for done in (1, 2, 3):
-        assert estimate(Progress(done, 0, 5, 0, 0.1, known=done)).left is None
-    estimate(Progress(3, 0, 5, 100, 1.0, known=3))
-    view = estimate(Progress(4, 0, 5, 200, 2.0, known=3, ended=200))  # one of two runs done after 200 steps
-    assert view.left == pytest.approx(2)
-    assert estimate(Progress(5, 0, 5, 200, 2.0, known=4, ended=200)).left == 0  # the other came from another process
 
 
 def test_lines_say_what_there_is_to_know() -> None:
@@ -110,36 +104,57 @@ def test_lines_come_at_tenths_never_close_together() -> None:
 
 def test_a_long_silence_is_broken_though_no_word_comes() -> None:
     clock = Clock()
-    shown = Kept(steps=100, clock=clock)
+    shown = Kept("a study", clock=clock)
     for second in range(100):
         clock.now = 100.0 + second
         if second == 12:
             shown(Progress(0, 0, 10, 10, 12.0))
         if second == 20:
-            shown(Progress(0, 0, 10, 20, 20.0))
+            shown(Progress(0, 0, 10, 20, 20.0, left=80))
         shown.heart.look()
     assert shown.lines == [
-        "getting ready",
-        "0 of 10 runs · 1.2 steps/s · 40 s, 1 min 4 s left",
-        "0 of 10 runs · 1.2 steps/s · 1 min 10 s, 1 min 4 s left",
+        "a study: getting ready",
+        "a study: 0 of 10 runs · 1.2 steps/s · 40 s, 1 min 4 s left",
+        "a study: 0 of 10 runs · 1.2 steps/s · 1 min 10 s, 1 min 4 s left",
     ]
 
 
-def test_the_terminal_is_not_redrawn_at_every_word() -> None:
+def test_the_terminal_shows_the_last_word_and_a_clock_that_goes_on() -> None:
     clock, out = Clock(), io.StringIO()
-    console = Console(file=out, force_terminal=True, width=100)
-    with Live(console=console, auto_refresh=False) as live:
-        terminal = FleetTerminal("240 runs", live, clock=clock)
-        due = []
-        for _ in range(10):
-            due.append(terminal.due(View(1, 0, 240, 1)))
-            clock.now += EVERY / 4
-        assert due.count(True) == 3
-        assert terminal.due(View(240, 0, 240, 1))  # the end is always shown
-        terminal(Progress(240, 0, 240, 5, 1.0))
+    terminal = FleetTerminal("240 runs", Console(file=out, force_terminal=True, width=100), clock=clock)
+    terminal.live.auto_refresh = False
+
+    def drawn() -> str:
+        before = len(out.getvalue())
+        terminal.live.refresh()
+        return out.getvalue()[before:]
+
+    with terminal.live:
+        assert "240 runs" in drawn()
+        before = len(out.getvalue())
+        for done in range(1, 10):
+            terminal(Progress(done, 0, 240, 5 * done, 10.0))
+        assert len(out.getvalue()) == before  # not at every word
+        assert "9 of 240 runs" in (first := drawn())
+        assert "10 s" in first
+        clock.now += 25
+        assert "35 s" in drawn()
         terminal.say("one failed")
-    assert "240 of 240 runs" in out.getvalue()
+        before = len(out.getvalue())
+        terminal(Progress(240, 1, 240, 1200, 40.0, left=0))
+        assert "240 of 240 runs, 1 failed" in out.getvalue()[before:]  # the end is shown at once
     assert "one failed" in out.getvalue()
+
+
+def test_the_terminal_is_drawn_though_no_word_comes() -> None:
+    out = io.StringIO()
+    terminal = FleetTerminal("2 runs", Console(file=out, force_terminal=True, width=100))
+    with terminal.live:
+        terminal(Progress(1, 0, 2, 5, 1.0))
+        deadline = time.monotonic() + 60
+        while "1 of 2 runs" not in out.getvalue():
+            assert time.monotonic() < deadline
+            time.sleep(EVERY)
 
 
 def test_the_picture_fits_a_narrow_terminal() -> None:
@@ -155,12 +170,15 @@ def test_the_picture_fits_a_narrow_terminal() -> None:
 def test_without_a_terminal_there_are_plain_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     out = io.StringIO()
     monkeypatch.setattr(sys, "stderr", out)
-    with fleet_screen("2 runs on glyphs", steps=20) as screen:
+    with fleet_screen("2 runs on glyphs") as screen:
         screen(Progress(0, 0, 2, 10, 1.0))
         screen(Progress(2, 1, 2, 20, 2.0))
         screen.say("failed: the second")
     assert out.getvalue() == ("2 runs on glyphs\n2 of 2 runs, 1 failed · 10 steps/s · 2 s in all\nfailed: the second\n")
-    out.truncate(0)
+    out.seek(0)
+    out.truncate()
     with fleet_screen("2 runs on glyphs", quiet=True) as screen:
         screen(Progress(2, 0, 2, 20, 2.0))
-    assert out.getvalue() == ""
+        assert out.getvalue() == ""
+        screen.heart.say(screen.heart.line())
+    assert out.getvalue().startswith("2 runs on glyphs: 2 of 2 runs · ")

@@ -56,22 +56,6 @@ def test_every_study_can_be_shown(name: str, capsys: pytest.CaptureFixture[str])
     assert STUDIES[name].table in capsys.readouterr().out.replace("\n", " ")
 
 
-def test_what_figures_need_is_said_before_runs_are_made(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    out = str(tmp_path / "out")
-    command = ["study", "run", "gaps", "--small", "--seeds", "2", "--error-seeds", "2", "--out", out]
-    with monkeypatch.context() as without:
-        without.setitem(sys.modules, "scipy.special", None)
-        assert main(command) == 2
-    first, *_, last = capsys.readouterr().err.splitlines()
-    assert first.startswith("paired statistics need SciPy, which is not installed; the extra 'stats' brings it")
-    assert first.endswith("Runs are made and kept all the same; `reprise study report` has their figures later.")
-    assert last.startswith("reprise: paired statistics need SciPy")
-    assert main([*command, "--time-limit", "0"]) == 0  # they are all there
-    assert capsys.readouterr().err == ""
-
-
 def test_run_status_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = str(tmp_path / "new" / "out")
     assert main(["study", "run", "gaps", "--out", out, *SMALL]) == 0

@@ -32,10 +32,10 @@ def test_it_is_short_for_a_campaign_over_a_store(tmp_path):
     for name in "ab":
         assert {one["identity"] for one in Store(tmp_path / name).records()} == {identity(run) for run in RUNS[:2]}
     assert (told[-1].done, told[-1].failed, told[-1].total, told[-1].steps) == (2, 0, 2, 30)
-    assert next(one.ended for one in told if one.done == 1) == 15
+    assert next(one.left for one in told if one.done == 1) == 15
     again = list(run_all(RUNS, images(), out=str(tmp_path / "a"), jobs=1, watch=told.append))
     assert [one.known for one in again] == [True, True, False]
-    assert (told[-1].steps, told[-1].ended) == (15, 15)  # what was known before was not made here
+    assert (told[-1].steps, told[-1].left) == (15, 0)  # what was known before was not made here
 
 
 def test_audits_go_with_runs_that_train(tmp_path):

@@ -79,7 +79,7 @@ def test_a_run_that_diverges_does_not_stop_the_others(store: Store) -> None:
     assert [record["run"]["seed"] for record in store.records()] == [1]
     assert (told[-1].done, told[-1].failed, told[-1].total) == (2, 1, 2)
     assert STEPS <= told[-1].steps < 2 * STEPS
-    assert told[-1].ended == STEPS
+    assert told[-1].left == 0
 
 
 def test_a_stopped_run_goes_on_to_the_same_record(store: Store) -> None:
@@ -93,8 +93,13 @@ def test_a_stopped_run_goes_on_to_the_same_record(store: Store) -> None:
     folder = store.unfinished(identity(RUNS[0]))
     assert sorted(path.name for path in folder.iterdir()) == ["step-00000004", "step-00000006"]
     begun: list[int] = []
-    _, (ended,) = work(store, runs=RUNS[:1], step=lambda _, step: begun.append(step.step), keep_files=True)
+    told: list[Progress] = []
+    runs = [RUNS[0], RUNS[1].replace(lr=1e38)]
+    _, (ended, _) = work(
+        store, runs=runs, step=lambda _, step: begun.append(step.step), keep_files=True, watch=told.append
+    )
     assert begun[0] == 7
+    assert next(one.left for one in told if one.done == 1) == STEPS  # the second is as long as the whole first
     assert result(ended.record) == result(train(RUNS[0], images()))
     assert not folder.exists()
     kept = {path.name for path in store.files(identity(RUNS[0])).iterdir()}

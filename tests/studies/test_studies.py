@@ -192,6 +192,13 @@ def test_boundaries_are_those_of_the_primary_runs() -> None:
     assert not any(one.paper for one in contrasts)
 
 
+@pytest.mark.parametrize("small", [False, True])
+def test_every_cell_of_hosts_is_counted(small: bool) -> None:
+    study = find_study("hosts")
+    counted = [one.label for one in study.form_contrasts(small=small) if one.main]
+    assert sorted(counted) == sorted(cell.name for cell in study.form_cells(small=small))
+
+
 def test_which_classes_are_rare() -> None:
     study, seams = STUDIES["rare-classes"], STUDIES["seams"]
     varied, *fixed = study.cells

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from rich.console import Console, Group
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -19,7 +19,7 @@ from rich.text import Text
 from reprise.cli.progress import Heartbeat, beating, duration, say
 
 if TYPE_CHECKING:
-    from reprise.lab.campaign import Progress
+    from reprise.lab.progress import Progress
 
 EVERY = 0.25  # seconds between two pictures on a terminal
 APART = 5.0  # seconds that lie between two plain lines, the last apart
@@ -66,49 +66,38 @@ class View:
 
 
 class Estimate:
-    """Turns what a fleet reports into a view.
+    """Turns what a campaign reports into a view: by steps where runs train, otherwise by runs that have ended."""
 
-    The work of the whole is the steps of all runs, where they are known. Otherwise those of runs that have ended tell
-    how long a run is. Runs without steps, which are audits, are counted themselves.
-    """
-
-    def __init__(self, steps: int | None = None) -> None:
-        self.steps = steps
+    def __init__(self) -> None:
         self.first: tuple[int, float] | None = None  # work and seconds at the first sign of work
 
     def __call__(self, progress: Progress) -> View:
-        work = progress.steps or _made(progress)
+        work, left = progress.steps, progress.left
+        if not progress.trains:  # a record that was there cost nothing, and a run that failed says nothing
+            work, left = progress.done - progress.known - progress.failed, progress.total - progress.done
         if work and self.first is None:
             self.first = work, progress.seconds
-        whole, rate = self._whole(progress), self._rate(progress, work)
-        left = max(whole - work, 0) / rate if whole and rate else None
-        share = min(work / whole, 1.0) if whole else progress.done / max(progress.total, 1)
-        speed = rate if progress.steps else None
-        return View(progress.done, progress.failed, progress.total, progress.seconds, speed, left, share)
+        rate = self._rate(work, progress.seconds)
+        share = progress.done / max(progress.total, 1) if left is None or not work else work / (work + left)
+        return View(
+            *(progress.done, progress.failed, progress.total, progress.seconds),
+            rate=rate if progress.steps else None,
+            left=left / rate if left and rate else None,  # audits may be left where no step is
+            share=share,
+        )
 
-    def _whole(self, progress: Progress) -> float | None:
-        if self.steps is not None:
-            return float(self.steps)
-        each = progress.ended / max(_made(progress) - progress.failed, 1) if progress.steps else 1.0
-        return each * (progress.total - progress.known) or None
-
-    def _rate(self, progress: Progress, work: int) -> float | None:
+    def _rate(self, work: int, seconds: float) -> float | None:
         if self.first is None:
             return None
-        made, seconds = work - self.first[0], progress.seconds - self.first[1]
-        return made / seconds if made > 0 and seconds > 0 else None
-
-
-def _made(progress: Progress) -> int:
-    """Runs that have ended here: a record that was there cost nothing and says nothing."""
-    return progress.done - progress.known
+        made, passed = work - self.first[0], seconds - self.first[1]
+        return made / passed if made > 0 and passed > 0 else None
 
 
 class FleetScreen(ABC):
     """Where views are shown; to be given to `campaign` as `watch`."""
 
-    def __init__(self, steps: int | None = None) -> None:
-        self.estimate = Estimate(steps)
+    def __init__(self) -> None:
+        self.estimate = Estimate()
 
     def __call__(self, progress: Progress) -> None:
         view = self.estimate(progress)
@@ -128,12 +117,14 @@ class FleetScreen(ABC):
 
 
 class FleetLines(FleetScreen):
-    """Plain lines: one for every tenth of the runs, and after a long silence, but never many."""
+    """Plain lines: one for every tenth of the runs, and after a long silence, but never many.
 
-    def __init__(
-        self, steps: int | None = None, clock: Callable[[], float] = time.monotonic, *, quiet: bool = False
-    ) -> None:
-        super().__init__(steps)
+    Quiet ones come after a long silence only, each with what they are about.
+    """
+
+    def __init__(self, about: str = "", clock: Callable[[], float] = time.monotonic, *, quiet: bool = False) -> None:
+        super().__init__()
+        self.opening = f"{about}: " if about else ""
         self.clock = clock
         self.quiet = quiet
         self.heart = Heartbeat(self._line, self.say, clock)
@@ -143,9 +134,9 @@ class FleetLines(FleetScreen):
 
     def _line(self) -> str:
         if self.seen is None:
-            return "getting ready"
+            return f"{self.opening}getting ready"
         view, when = self.seen
-        return replace(view, seconds=view.seconds + self.clock() - when).line
+        return self.opening + replace(view, seconds=view.seconds + self.clock() - when).line
 
     def due(self, view: View) -> bool:
         self.seen = view, self.clock()
@@ -166,58 +157,56 @@ class FleetLines(FleetScreen):
 
 
 class FleetTerminal(FleetScreen):
-    """Two lines that change in place and vanish at the end."""
+    """Two lines that change in place and vanish at the end; the clock in them goes on though no word comes."""
 
-    def __init__(
-        self, about: str, live: Live, steps: int | None = None, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        super().__init__(steps)
-        self.about = about
-        self.live = live
-        self.clock = clock
-        self.last = -EVERY
+    def __init__(self, about: str, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self.about, self.clock = about, clock
+        self.seen: tuple[View, float] | None = None
+        self.live = Live(console=console, get_renderable=self._picture, refresh_per_second=1 / EVERY, transient=True)
+
+    def _picture(self) -> RenderableType:
+        if self.seen is None:
+            return Text(self.about, style="dim")
+        view, when = self.seen
+        return fleet_picture(self.about, replace(view, seconds=view.seconds + self.clock() - when))
 
     def due(self, view: View) -> bool:
-        now = self.clock()
-        if not view.over and now - self.last < EVERY:
-            return False
-        self.last = now
-        return True
+        self.seen = view, self.clock()
+        return view.over
 
     def show(self, view: View) -> None:
-        self.live.update(fleet_picture(self.about, view), refresh=True)
+        self.live.refresh()
 
     def say(self, sentence: str) -> None:
         self.live.console.print(Text(sentence), soft_wrap=True)
 
 
 @contextmanager
-def fleet_lines(steps: int | None = None) -> Iterator[FleetLines]:
+def fleet_lines() -> Iterator[FleetLines]:
     """Plain lines on standard error, after long silences only: whoever uses it says itself what has ended."""
-    lines = FleetLines(steps, quiet=True)
+    lines = FleetLines(quiet=True)
     with beating(lines.heart):
         yield lines
 
 
 @contextmanager
-def fleet_screen(about: str, steps: int | None = None, *, quiet: bool = False) -> Iterator[FleetScreen]:
-    """A screen on standard error for `campaign(..., watch=screen)`; `steps` are those of all runs, if known.
+def fleet_screen(about: str, *, quiet: bool = False) -> Iterator[FleetScreen]:
+    """A screen on standard error for `campaign(..., watch=screen)`.
 
     Without a terminal, a `quiet` one has lines after long silences only.
     """
     console = Console(stderr=True, highlight=False)
     if not sys.stderr.isatty() or console.is_dumb_terminal:
-        if quiet:
-            with fleet_lines(steps) as lines:
-                yield lines
-            return
-        lines = FleetLines(steps)
-        say(about)
+        lines = FleetLines(about if quiet else "", quiet=quiet)
+        if not quiet:
+            say(about)
         with beating(lines.heart):
             yield lines
         return
-    with Live(Text(about, style="dim"), console=console, auto_refresh=False, transient=True) as live:
-        yield FleetTerminal(about, live, steps)
+    terminal = FleetTerminal(about, console)
+    with terminal.live:
+        yield terminal
 
 
 def fleet_picture(about: str, view: View) -> Group:

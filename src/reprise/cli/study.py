@@ -123,7 +123,7 @@ class StudyRun:
         from reprise.cli.fleet_display import fleet_screen
         from reprise.core.arguments import as_int
         from reprise.execute.one import ImageSource
-        from reprise.lab.distributions import can_compare
+        from reprise.lab.distributions import lacking
         from reprise.lab.study_plan import execute_plans
         from reprise.runs.store import Store
         from reprise.track import Tracking
@@ -141,8 +141,8 @@ class StudyRun:
             track = Tracking(tuple(part.strip() for part in (self.track or "").split(",") if part), folder=store.tracks)
             track.make()
             time_limit = None if self.by.time_limit is None else read_time(self.by.time_limit, "--time-limit")
-        if lacking := can_compare():
-            _warn(f"{lacking}. Runs are made and kept all the same; `reprise study report` has their figures later.")
+        if time_limit != 0 and any(plan.seeds > 1 for plan in plans) and (why := lacking()):
+            _warn(f"{why}. Runs are made and kept all the same; `reprise study report` has their figures later.")
         title = plans[0].name if len(plans) == 1 else f"{len(plans)} studies"
         with fleet_screen(title, quiet=True) as shown:
             executed = execute_plans(

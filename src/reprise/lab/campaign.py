@@ -7,13 +7,14 @@ import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from reprise.core.extras import NotInstalled
 from reprise.core.files import Record
 from reprise.core.workers import check_main_guard
 from reprise.execute import Executor, Job, RunOutcome, choose
 from reprise.execute.one import ImageSource
+from reprise.lab.progress import Tally, Watch
 from reprise.lab.time_limit import TimeLimit
 from reprise.runs.images import Images, Root, fingerprints, source
 from reprise.runs.run import Run
@@ -21,22 +22,6 @@ from reprise.runs.store import Claim, Store
 from reprise.track import Tracking
 
 _LOOK_EVERY = 0.2  # seconds between two looks at runs that somebody else makes
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far a campaign has come."""
-
-    done: int  # runs that have ended, well or badly, those known before included
-    failed: int
-    total: int
-    steps: int  # steps made since the start
-    seconds: float
-    known: int = 0  # of those done, runs that had their record already or got it from elsewhere
-    ended: int = 0  # of those steps, the ones of runs that have ended well
-
-
-Watch = Callable[[Progress], None]
 
 
 def campaign(
@@ -73,7 +58,7 @@ def campaign(
     track = track or Tracking()
     track.make()  # what is wrong with it is an error now, not one of every run
     runs = list(dict.fromkeys(runs))
-    tally = _Tally(len(runs), watch)
+    tally = Tally(runs, watch)
     job = Job(None, checkpoint_every, track=track)
     limit = None if time_limit is None else TimeLimit(time_limit)
     work = _Work(executor, store, job, keep_files, warn, tally, retries, limit)
@@ -85,32 +70,6 @@ def campaign(
             yield outcome
     finally:
         work.end()
-
-
-class _Tally:
-    """Counts runs and steps, and tells whoever watches."""
-
-    def __init__(self, total: int, watch: Watch | None) -> None:
-        self.total, self.watch = total, watch
-        self.done = self.failed = self.known = self.count = self.finished = 0
-        self.began = time.perf_counter()
-
-    def steps(self, more: int) -> None:
-        self.count += more
-        self._tell()
-
-    def ended(self, outcome: RunOutcome) -> None:
-        self.done += 1
-        self.failed += outcome.error is not None
-        self.known += outcome.known
-        if outcome.record is not None and not outcome.known:
-            self.finished += outcome.record["timings"]["steps"]
-        self._tell()
-
-    def _tell(self) -> None:
-        if self.watch is not None:
-            seconds = time.perf_counter() - self.began
-            self.watch(Progress(self.done, self.failed, self.total, self.count, seconds, self.known, self.finished))
 
 
 def identify(runs: Sequence[Run], images: ImageSource) -> dict[Run, str | Exception]:
@@ -139,7 +98,7 @@ class _Work:
         job: Job,
         keep_files: bool,
         warn: Callable[[str], None] | None,
-        tally: _Tally,
+        tally: Tally,
         retries: int,
         limit: TimeLimit | None,
     ) -> None:

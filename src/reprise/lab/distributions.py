@@ -71,16 +71,13 @@ def _degrees(df: float) -> float:
     return df
 
 
-def can_compare() -> str | None:
-    """None if what comparisons need is installed; otherwise the sentence that says how to get it.
-
-    >>> can_compare()
-    """
+def lacking() -> str:
+    """Why comparisons cannot be made here, in words; empty if they can."""
     try:
         _special()
-    except NotInstalled as error:
+    except ImportError as error:  # not installed, or installed and broken
         return str(error)
-    return None
+    return ""
 
 
 def _special() -> Any:

@@ -12,9 +12,10 @@ from reprise.core.errors import reason
 from reprise.core.files import Record
 from reprise.execute import Executor, RunOutcome
 from reprise.execute.one import ImageSource
-from reprise.lab.campaign import Watch, campaign, identify
+from reprise.lab.campaign import campaign, identify
 from reprise.lab.campaign_file import CampaignFile, command, first_difference, read_campaign
 from reprise.lab.part import part_of
+from reprise.lab.progress import Watch
 from reprise.lab.study import Key, Study
 from reprise.lab.study_runs import StudyRuns, study_runs
 from reprise.runs.record import BULKY, now
