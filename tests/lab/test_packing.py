@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,12 +22,14 @@ from reprise.lab.status import status
 from reprise.runs import Store
 from reprise.runs.packed import FOLDER
 
+OUT = os.path.abspath("somewhere/out")
 PLAN, SMALL = StudyPlan(STUDY, 2, 3), StudyPlan(STUDY, 2, 2, small=True)
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     """Two campaigns, and two runs that none asks for."""
+    monkeypatch.setattr(sys, "argv", ["reprise", "study", "run", "mine.py", "--out", OUT])
     found = Store(tmp_path / "out")
     for plan in (PLAN, SMALL):
         plan.execute(found, Here())
@@ -45,6 +49,8 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 def expected(one: Record) -> Record:
     left_out = () if one["run"]["seed"] == 0 else ("curves", "pairs")
+    command = [os.path.basename(word) if os.path.isabs(word) else word for word in one["provenance"]["command"]]
+    one = {**one, "provenance": {**one["provenance"], "command": command}}
     return seal({part: value for part, value in one.items() if part not in left_out})
 
 
@@ -64,7 +70,19 @@ def test_every_record_is_packed_once(store: Store, tmp_path: Path) -> None:
     assert into.ended().keys() == store.ended().keys()
     assert {path.name for path in into.folder.iterdir()} == {"campaigns", FOLDER}
     for path in campaign_files(store):
-        assert (into.folder / "campaigns" / path.name).read_bytes() == path.read_bytes()
+        given, kept = read_campaign(path), read_campaign(into.folder / "campaigns" / path.name)
+        assert given is not None
+        assert kept == replace(given, command=(*given.command[:-1], "out"))
+
+
+def test_where_folders_lay_is_not_packed(store: Store, tmp_path: Path) -> None:
+    assert {one["provenance"]["command"][-1] for one in store.records() if one["name"].startswith("4 classes")} == {OUT}
+    packed(store, tmp_path / "into")
+    into = Store(tmp_path / "into")
+    commands = [one["provenance"]["command"] for one in into.records()]
+    commands += [list(found.command) for path in campaign_files(into) if (found := read_campaign(path))]
+    assert ["reprise", "study", "run", "mine.py", "--out", "out"] in commands
+    assert not [word for words in commands for word in words if os.path.isabs(word)]
 
 
 def test_runs_that_a_campaign_asks_for_by_now_are_in_its_file_alone(store: Store, tmp_path: Path) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import IO
 
 from reprise.core.files import Record, write_atomic
@@ -38,6 +39,7 @@ def pack_store(
 ) -> list[PackedFile]:
     """Write the records of a store into files of another: one for each campaign, in this order, and each run once.
 
+    Of absolute paths in commands the last part alone is kept: where a folder lay is nobody else's concern.
     Nothing is written if that would take packed records from `into` which the store does not have.
     """
     pyarrow()
@@ -47,7 +49,7 @@ def pack_store(
     def found(identities: Iterable[str]) -> list[Record]:
         wanted = [one for one in dict.fromkeys(identities) if one not in tried]
         with collection_paused():
-            there = [record for one in wanted if (record := store.get(one, warn)) is not None]
+            there = [_without_folders(record) for one in wanted if (record := store.get(one, warn)) is not None]
         tried.update(wanted)
         done.update(record["identity"] for record in there)
         return there
@@ -67,9 +69,27 @@ def pack_store(
         )
     _write(into, files)
     for campaign in campaigns:
-        campaign.write(into)
+        replace(campaign, command=tuple(map(_last_part, campaign.command))).write(into)
     _remove(into, {OTHERS, _ALSO_OTHERS, *(one.name for one in files)} - {one.name for one in files if one.content})
     return files
+
+
+def _without_folders(record: Record) -> Record:
+    made = record["provenance"]
+    if "command" not in made:
+        return record
+    return {**record, "provenance": {**made, "command": [*map(_last_part, made["command"])]}}
+
+
+def _last_part(word: str) -> str:
+    """A word of a command; of an absolute path, also behind an option's `=`, its last part.
+
+    >>> [_last_part(word) for word in ("--data", "/home/someone/data", "--out=/tmp/out", "mine.py", "storage=brs")]
+    ['--data', 'data', '--out=out', 'mine.py', 'storage=brs']
+    """
+    option, equals, value = word.rpartition("=") if word.startswith("-") else ("", "", word)
+    path = Path(value)
+    return f"{option}{equals}{path.name or value}" if path.is_absolute() else word
 
 
 def _packed(records: Sequence[Record]) -> bytes:
