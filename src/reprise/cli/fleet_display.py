@@ -96,13 +96,24 @@ class Estimate:
 class FleetScreen(ABC):
     """Where views are shown; to be given to `campaign` as `watch`."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float]) -> None:
         self.estimate = Estimate()
+        self.clock = clock
+        self.seen: tuple[View, float] | None = None  # and when
 
     def __call__(self, progress: Progress) -> None:
         view = self.estimate(progress)
+        self.seen = view, self.clock()
         if self.due(view):
             self.show(view)
+
+    @property
+    def current(self) -> View | None:
+        """The last view, with a clock that has gone on since."""
+        if self.seen is None:
+            return None
+        view, when = self.seen
+        return replace(view, seconds=view.seconds + self.clock() - when)
 
     @abstractmethod
     def due(self, view: View) -> bool:
@@ -123,23 +134,18 @@ class FleetLines(FleetScreen):
     """
 
     def __init__(self, about: str = "", clock: Callable[[], float] = time.monotonic, *, quiet: bool = False) -> None:
-        super().__init__()
+        super().__init__(clock)
         self.opening = f"{about}: " if about else ""
-        self.clock = clock
         self.quiet = quiet
         self.heart = Heartbeat(self._line, self.say, clock)
         self.last = 0.0
         self.tenth = 0
-        self.seen: tuple[View, float] | None = None  # and when
 
     def _line(self) -> str:
-        if self.seen is None:
-            return f"{self.opening}getting ready"
-        view, when = self.seen
-        return self.opening + replace(view, seconds=view.seconds + self.clock() - when).line
+        view = self.current
+        return self.opening + ("getting ready" if view is None else view.line)
 
     def due(self, view: View) -> bool:
-        self.seen = view, self.clock()
         if self.quiet:
             return False
         tenth = 10 * view.done // max(view.total, 1)
@@ -160,20 +166,16 @@ class FleetTerminal(FleetScreen):
     """Two lines that change in place and vanish at the end; the clock in them goes on though no word comes."""
 
     def __init__(self, about: str, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
-        super().__init__()
-        self.about, self.clock = about, clock
-        self.seen: tuple[View, float] | None = None
+        super().__init__(clock)
+        self.about = about
         self.live = Live(console=console, get_renderable=self._picture, refresh_per_second=1 / EVERY, transient=True)
 
     def _picture(self) -> RenderableType:
-        if self.seen is None:
-            return Text(self.about, style="dim")
-        view, when = self.seen
-        return fleet_picture(self.about, replace(view, seconds=view.seconds + self.clock() - when))
+        view = self.current
+        return Text(self.about, style="dim") if view is None else fleet_picture(self.about, view)
 
     def due(self, view: View) -> bool:
-        self.seen = view, self.clock()
-        return view.over
+        return view.over  # until then it is drawn by the clock
 
     def show(self, view: View) -> None:
         self.live.refresh()
