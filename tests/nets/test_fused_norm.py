@@ -74,7 +74,6 @@ def test_outputs_and_gradients_are_torchs(shape, add, relu):
 def test_tiles_are_joined_whatever_their_number(tiles, monkeypatch):
     """450 positions: one tile; three, the last not full; eight of which the last has two positions."""
     monkeypatch.setattr(fused_norm, "_TILES", tiles)
-    monkeypatch.setattr(fused_norm, "_CHUNK", 2)
     for mine, exact in both(some(2, 4, 15, 15, seed=3), None, True):
         assert near(mine, exact)
 

@@ -20,7 +20,7 @@ from reprise.nets import norm_kernels as kernels
 _ROWS = 64  # positions that a program has at once
 _CHANNELS = 64  # at most
 _TILES = 1024  # at most, of which each has statistics of its own
-_CHUNK = 64  # tiles that are joined at once
+_JOINED = 4  # channels whose tiles a program joins
 _SIZE = 4 * _ROWS  # positions that a program of an elementwise kernel goes through
 
 
@@ -65,7 +65,7 @@ class _NormReLU(torch.autograd.Function):
             kernels.tile_stats[shape.by_tile](x, means, squares, **shape.of_tiles)
             kernels.join_stats[shape.by_channel](
                 means, squares, mean, scale, old_mean, old_var, shape.rows, shape.tile, shape.tiles, shape.channels,
-                eps, momentum, track=running is not None, chunk=_CHUNK, bc=shape.bc,
+                eps, momentum, track=running is not None, **shape.of_joins,
             )  # fmt: skip
             kernels.normalise[shape.by_part](
                 x, mean, scale, weight, bias, x if added is None else added, y, **shape.of_parts,
@@ -88,7 +88,7 @@ class _NormReLU(torch.autograd.Function):
         with _on_device_of(x):
             kernels.tile_slopes[shape.by_tile](dy, y, x, mean, scale, sums, products, **shape.of_tiles, relu=ctx.relu)
             kernels.join_slopes[shape.by_channel](
-                sums, products, dbias, dweight, shape.tiles, shape.channels, chunk=_CHUNK, bc=shape.bc
+                sums, products, dbias, dweight, shape.tiles, shape.channels, **shape.of_joins
             )
             kernels.input_slopes[shape.by_part](
                 dy, y, x, mean, scale, weight, dbias, dweight, dx, dz, **shape.of_parts,
@@ -108,7 +108,9 @@ class _Shape:
         self.tile = _up(-(-self.rows // _TILES), _ROWS)
         self.tiles = -(-self.rows // self.tile)
         across = -(-self.channels // self.bc)
-        self.by_tile, self.by_part, self.by_channel = (self.tiles, across), (-(-self.rows // _SIZE), across), (across,)
+        self.by_tile, self.by_part = (self.tiles, across), (-(-self.rows // _SIZE), across)
+        self.by_channel = (-(-self.channels // _JOINED),)
+        self.of_joins = {"most": triton.next_power_of_2(self.tiles), "bc": _JOINED, "num_warps": 8}
         cut = {"rows": self.rows, "c": self.channels, "bm": _ROWS, "bc": self.bc}
         self.of_tiles, self.of_parts = {"size": self.tile, **cut}, {"size": _SIZE, **cut}
 

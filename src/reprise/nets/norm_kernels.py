@@ -1,8 +1,8 @@
 """Triton kernels of BatchNorm in training, with the sum and the ReLU behind it.
 
 Images lie channels last: a row of channels for each position of each image. Statistics come tile by tile, each around
-the tile's own mean, and are joined by Chan's formula. Sums are in single precision and in a fixed order, so that the
-same input always gives the same bits.
+the tile's own mean, and are joined by Chan's formula, all tiles of a few channels by one program. Sums are in single
+precision and in a fixed order, so that the same input always gives the same bits.
 """
 
 from __future__ import annotations
@@ -13,50 +13,56 @@ import triton.language as tl
 
 @triton.jit
 def tile_stats(x, means, squares, rows, c, size, bm: tl.constexpr, bc: tl.constexpr):
-    """Of each tile and channel the mean, and the sum of squares around it."""
+    """Of each tile and channel the mean, and the sum of squares around it.
+
+    Each row of a block has a mean and squares of its own, by Welford's method; they are joined once, at the end.
+    """
     tile = tl.program_id(0).to(tl.int64)
+    first = tile * size
+    number = tl.minimum(rows - first, size).to(tl.int32)
     channels = tl.program_id(1) * bc + tl.arange(0, bc)
     inside = channels < c
-    mean = tl.zeros((bc,), tl.float32)
-    square = tl.zeros((bc,), tl.float32)
-    for start in range(0, size, bm):
-        row = tile * size + start + tl.arange(0, bm)
-        mask = (row < rows)[:, None] & inside[None, :]
-        value = tl.load(x + row[:, None] * c + channels[None, :], mask=mask, other=0.0).to(tl.float32)
-        here = tl.minimum(tl.maximum(rows - (tile * size + start), 0), bm).to(tl.float32)
-        share = here / tl.maximum(here + start, 1.0)  # of all rows so far: those before are full
-        own = tl.sum(value, 0) / tl.maximum(here, 1.0)
-        apart = tl.where(mask, value - own[None, :], 0.0)
-        step = own - mean
-        square += tl.sum(apart * apart, 0) + step * step * share * start
-        mean += step * share
+    lane = tl.arange(0, bm)
+    block = x + first * c
+    where = lane[:, None] * c + channels[None, :]
+    mean = tl.zeros((bm, bc), tl.float32)
+    square = tl.zeros((bm, bc), tl.float32)
+    full = number // bm
+    for done in tl.range(0, full, num_stages=4):  # loads go ahead of sums
+        value = tl.load(block + done * (bm * c) + where, mask=inside[None, :], other=0.0).to(tl.float32)
+        apart = value - mean
+        mean += apart * (1.0 / (done + 1.0))
+        square += apart * (value - mean)
+    counts = tl.zeros((bm,), tl.float32) + full.to(tl.float32)
+    if full * bm < number:
+        more = full * bm + lane < number
+        mask = more[:, None] & inside[None, :]
+        value = tl.load(block + full * (bm * c) + where, mask=mask, other=0.0).to(tl.float32)
+        apart = value - mean
+        mean += tl.where(mask, apart * (1.0 / (full + 1.0)), 0.0)
+        square += tl.where(mask, apart * (value - mean), 0.0)
+        counts += more.to(tl.float32)
+    whole = tl.sum(mean * counts[:, None], 0) / number.to(tl.float32)
+    apart = mean - whole[None, :]
     at = tile * c + channels
-    tl.store(means + at, mean, mask=inside)
-    tl.store(squares + at, square, mask=inside)
+    tl.store(means + at, whole, mask=inside)
+    tl.store(squares + at, tl.sum(square + apart * apart * counts[:, None], 0), mask=inside)
 
 
 @triton.jit
 def join_stats(means, squares, mean, scale, running_mean, running_var, rows, size, tiles, c, eps, momentum,
-               track: tl.constexpr, chunk: tl.constexpr, bc: tl.constexpr):  # fmt: skip
+               track: tl.constexpr, most: tl.constexpr, bc: tl.constexpr):  # fmt: skip
     """The mean of each channel and 1 / its deviation, from those of its tiles; running statistics moved."""
     channels = tl.program_id(0) * bc + tl.arange(0, bc)
     inside = channels < c
-    whole = tl.zeros((bc,), tl.float32)
-    for start in range(0, tiles, chunk):
-        tile = start + tl.arange(0, chunk)
-        number = tl.minimum(tl.maximum(rows - tile.to(tl.int64) * size, 0), size).to(tl.float32)
-        mask = (tile < tiles)[:, None] & inside[None, :]
-        where = tile[:, None] * c + channels[None, :]
-        whole += tl.sum(tl.load(means + where, mask=mask, other=0.0) * number[:, None], 0)
-    whole = whole / rows
-    square = tl.zeros((bc,), tl.float32)
-    for start in range(0, tiles, chunk):
-        tile = start + tl.arange(0, chunk)
-        number = tl.minimum(tl.maximum(rows - tile.to(tl.int64) * size, 0), size).to(tl.float32)
-        mask = (tile < tiles)[:, None] & inside[None, :]
-        where = tile[:, None] * c + channels[None, :]
-        apart = tl.load(means + where, mask=mask, other=0.0) - whole[None, :]
-        square += tl.sum(tl.load(squares + where, mask=mask, other=0.0) + apart * apart * number[:, None], 0)
+    tile = tl.arange(0, most)
+    number = tl.minimum(tl.maximum(rows - tile.to(tl.int64) * size, 0), size).to(tl.float32)
+    mask = (tile < tiles)[:, None] & inside[None, :]
+    where = tile[:, None] * c + channels[None, :]
+    own = tl.load(means + where, mask=mask, other=0.0)
+    whole = tl.sum(own * number[:, None], 0) / rows
+    apart = own - whole[None, :]
+    square = tl.sum(tl.load(squares + where, mask=mask, other=0.0) + apart * apart * number[:, None], 0)
     tl.store(mean + channels, whole, mask=inside)
     tl.store(scale + channels, 1.0 / tl.sqrt(square / rows + eps), mask=inside)
     if track:
@@ -116,20 +122,15 @@ def tile_slopes(dy, y, x, mean, scale, sums, products, rows, c, size, bm: tl.con
 
 
 @triton.jit
-def join_slopes(sums, products, dshift, dgain, tiles, c, chunk: tl.constexpr, bc: tl.constexpr):
+def join_slopes(sums, products, dshift, dgain, tiles, c, most: tl.constexpr, bc: tl.constexpr):
     """The gradients of shift and gain: the sums over all tiles."""
     channels = tl.program_id(0) * bc + tl.arange(0, bc)
     inside = channels < c
-    total = tl.zeros((bc,), tl.float32)
-    product = tl.zeros((bc,), tl.float32)
-    for start in range(0, tiles, chunk):
-        tile = start + tl.arange(0, chunk)
-        mask = (tile < tiles)[:, None] & inside[None, :]
-        where = tile[:, None] * c + channels[None, :]
-        total += tl.sum(tl.load(sums + where, mask=mask, other=0.0), 0)
-        product += tl.sum(tl.load(products + where, mask=mask, other=0.0), 0)
-    tl.store(dshift + channels, total, mask=inside)
-    tl.store(dgain + channels, product, mask=inside)
+    tile = tl.arange(0, most)
+    mask = (tile < tiles)[:, None] & inside[None, :]
+    where = tile[:, None] * c + channels[None, :]
+    tl.store(dshift + channels, tl.sum(tl.load(sums + where, mask=mask, other=0.0), 0), mask=inside)
+    tl.store(dgain + channels, tl.sum(tl.load(products + where, mask=mask, other=0.0), 0), mask=inside)
 
 
 @triton.jit
