@@ -247,6 +247,7 @@ def test_run_again_reuses_records_and_names_a_damaged_one(tmp_path: Path, capsys
         (["run", "gaps", "--out", "x", "--seeds", "0"], "seeds must be 1 or more, got 0"),
         (["run", "gaps", "--out", "x", "--error-seeds", "1"], "error seeds must be 2 or more, got 1"),
         (["run", "gaps", "--small", "--out", "x", "--jobs", "0"], "jobs must be 1 or more, got 0"),
+        (["run", "gaps", "--small", "--out", "x", "--lanes", "0"], "lanes must be 1 or more, got 0"),
         (["run", "gaps", "--out", "x", "--json", "no/such/file.json"], "no/such"),
         (["run", "gaps", "--out", "file"], "'file' is a file; a store is a folder"),
         (

@@ -53,6 +53,17 @@ def test_every_run_ends_once_however_many_go_at_once(lanes, widths):
     assert [lane.width for lane in CountingLane.made] == widths
 
 
+def test_with_fewer_lanes_fewer_runs_are_begun_ahead(monkeypatch):
+    """So that a run that ends late keeps no other from whoever else makes runs of this store."""
+    asked = []
+    monkeypatch.setattr(driver, "Plans", lambda *given: asked.append(given[3]) or plans.Plans(*given))
+    trained(lanes=1)
+    trained(lanes=2)
+    trained()
+    assert asked[1] == asked[0] + 1
+    assert asked[0] < asked[2]
+
+
 def test_a_record_tells_the_times_that_the_plain_loops_does():
     began = time.perf_counter()
     (outcome,) = run_all(RUNS[:1], images(), device="cuda")

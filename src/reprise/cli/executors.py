@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from reprise.runs import Run, Store
 
 EXECUTORS = ("here", "ray", "slurm")
-_OWN = {"gpus": "--gpus", "folder": "--out, whose folder jobs it is", "images": "--data"}
+_OWN = {"gpus": "--gpus", "lanes": "--lanes", "folder": "--out, whose folder jobs it is", "images": "--data"}
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,8 @@ class ExecutorOptions:
     """Where to train on this machine; several GPUs as cuda:0,cuda:1."""
     jobs: Annotated[int | None, arg(metavar="N", help_behavior_hint="")] = None
     """Processes to work with, or tasks of Ray: all cores unless told. The figures are the same."""
+    lanes: Annotated[int | None, arg(metavar="N", help_behavior_hint="")] = None
+    """Runs at once on a GPU: as many as make all of them faster unless told. With fewer, each ends sooner."""
     executor: Annotated[str, arg(metavar="here|ray|slurm")] = "here"
     """Who makes the runs: this machine, a Ray cluster, or jobs of Slurm. The records are the same."""
     address: Annotated[str | None, arg(metavar="HOST:PORT|auto", constructor=str, help_behavior_hint="")] = None
@@ -62,18 +64,21 @@ def make_executor(
     ):
         if given and asked.executor not in meant:
             raise WrongRequest(f"{option} goes with --executor {' or '.join(meant)}, got --executor {asked.executor}")
+    if asked.lanes is not None and (device == "cpu" if asked.executor == "here" else not asked.gpus):
+        wanted = "--device cuda" if asked.executor == "here" else "--gpus 1 or more"
+        raise WrongRequest(f"--lanes goes with {wanted}: lanes are of a GPU")
     if asked.executor == "ray":
         from reprise.execute.ray import Ray
 
-        return Ray(asked.address, images, gpus=asked.gpus, jobs=asked.jobs, shared=asked.shared)
+        return Ray(asked.address, images, gpus=asked.gpus, jobs=asked.jobs, lanes=asked.lanes, shared=asked.shared)
     if asked.executor == "slurm":
         from reprise.execute.slurm import Slurm
 
         folder = store.folder / "jobs"
-        return Slurm(folder, images, gpus=asked.gpus, **slurm_parameters(asked.slurm))
+        return Slurm(folder, images, gpus=asked.gpus, lanes=asked.lanes, **slurm_parameters(asked.slurm))
     from reprise.execute import choose
 
-    return choose(runs, data=images.data, device=device, jobs=asked.jobs)
+    return choose(runs, data=images.data, device=device, jobs=asked.jobs, lanes=asked.lanes)
 
 
 def slurm_parameters(text: str | None) -> dict[str, Any]:

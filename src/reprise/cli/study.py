@@ -129,8 +129,9 @@ class StudyRun:
         from reprise.track import Tracking
 
         plans = plans_of(self.name, self.small, self.seeds, self.error_seeds, self.data, _warn, self.only)
-        if self.by.jobs is not None:
-            as_int(self.by.jobs, "jobs", 1)
+        for option, value in (("jobs", self.by.jobs), ("lanes", self.by.lanes)):
+            if value is not None:
+                as_int(value, option, 1)
         if self.json is not None and self.json != "-":
             check_output(self.json, "--json")
         images, store = ImageSource(None, self.data), Store(self.out)

@@ -179,7 +179,8 @@ class Group:
         `begin` is asked just before a run is planned, and may say no.
         """
         planners = min(planners or _PLANNERS, len(runs))
-        ahead = 2 * planners + (0 if runs[0].scored else _MOST_LANES * RUNS_PER_LANE)  # plans with pools are large
+        slots = min(lanes or len(runs), _MOST_LANES * RUNS_PER_LANE)
+        ahead = 2 * planners + (0 if runs[0].scored else slots)  # plans with pools are large
         with Plans(runs, Labels.of(self.images, runs[0]), planners, ahead, begin) as plans:
             self.data = self.data or self.images.fingerprints(runs[0])  # that of all: they use the same splits
             try:
