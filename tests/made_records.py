@@ -32,7 +32,7 @@ BEGAN = "2026-01-02T03:04:05+00:00"
 
 def made_outcome(study: Study, seeds: int = 3, *, small: bool = False, without: int = 0) -> StudyOutcome:
     """What came out of such a study; the last `without` runs are missing."""
-    plan = StudyPlan(study, seeds, max(seeds, 2), small)
+    plan = StudyPlan(study, seeds, seeds if study.trains else max(seeds, 2), small)
     records = made_records(plan)
     kept = dict(list(records.items())[: len(records) - without])
     return outcome(plan, study_runs(study, small, plan.all_seeds, kept))

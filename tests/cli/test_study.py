@@ -159,7 +159,7 @@ def test_all_of_a_part_leaves_out_studies_that_have_none(monkeypatch: pytest.Mon
     assert [plan.name for plan in plans] == ["cifar10-control"]
     assert "The study seams is left out: study 'seams': unknown dataset 'cifar10'" in "".join(told)
     plans = plans_of("seams,mask", False, 1, None, None, told.append, "stream=lt10,retrieval=rpr")
-    assert [plan.count for plan in plans] == [12, 8]
+    assert [plan.count for plan in plans] == [6, 4]
     with pytest.raises(ValueError, match="unknown dataset 'cifar10'"):
         plans_of("seams", False, 1, None, None, told.append, "dataset=cifar10")
 

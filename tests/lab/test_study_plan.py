@@ -287,6 +287,14 @@ def test_small_form_has_its_own_cells_seeds_and_name() -> None:
     assert len(full.runs) == 80
 
 
+def test_as_many_seeds_are_trained_as_were_asked_for() -> None:
+    """One, too: of audits, which cost little, there are more for the deviation between runs."""
+    trained = replace(STUDY, cells=(Cell("a", {"dataset": "cifar10", "learner": "er"}),))
+    assert StudyPlan.of(trained, seeds=1).all_seeds == 1
+    assert StudyPlan.of(trained, seeds=5).all_seeds == 5
+    assert StudyPlan.of(STUDY, seeds=1).all_seeds == 40
+
+
 @pytest.mark.parametrize(("seeds", "error_seeds"), [(0, 40), (10, 1), (10, 0)])
 def test_too_few_seeds_are_an_error(seeds: int, error_seeds: int) -> None:
     with pytest.raises(ValueError, match=r"seeds must be [12] or more, got [01]"):

@@ -10,14 +10,15 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
-from made_records import put_study
+from made_records import campaign_file, made_outcome, put_study
 from pages import read
 from report.papers import AUDITED, TRAINED, report_of
 
 from reprise.lab import StudyPlan
 from reprise.report.campaign_report import CampaignReport, load_report
 from reprise.report.report_files import FORMATS, index_page, report_contents, report_folder, report_paths
-from reprise.report.study_data import contrasts_csv, figures_csv
+from reprise.report.study_data import contrasts_csv, figure_data, figures_csv
+from reprise.report.study_page import page
 from reprise.report.study_picture import save
 from reprise.report.study_text import latex, markdown
 from reprise.runs import Store
@@ -69,6 +70,19 @@ def test_what_a_partial_report_says_of_itself_is_of_the_runs_that_are_there() ->
     for name, words in said.items():
         text = markdown(REPORTS[name])
         assert [word for word in words if word not in text] == [], name
+
+
+def test_one_seed_has_neither_a_deviation_nor_an_interval() -> None:
+    one = made_outcome(TRAINED, seeds=1)
+    report = CampaignReport(one, campaign_file(one.plan))
+    text, rows = markdown(report), list(csv.DictReader(io.StringIO(figures_csv(report))))
+    assert {row["sd"] for row in rows} == {row["low"] for row in rows} == {""}
+    assert [figure_data(figure)["sd"] for figure in one.figures] == [None] * len(one.figures)
+    assert "Ours is the figure of seed 0 alone, without an interval." in text
+    assert "and of seed 0. It says nothing of others." in text
+    assert "each figure is that of one seed." in text
+    assert "seeds 0 to 0" not in text + page(report)
+    assert not [figure for figure in one.figures if figure.within is not None]
 
 
 def test_no_runs_have_no_deviation() -> None:

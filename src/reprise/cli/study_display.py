@@ -94,13 +94,17 @@ def _lines(figures: Sequence[Figure | None], *, small: bool) -> list[tuple[str, 
     """The lines of one arm: ours, then what is beside it."""
     mine = [Text() if figure is None else Text(ours(figure)) for figure in figures]
     if small or all(one is None or one.paper is None for one in figures):
-        return [("ours", mine), ("sd", [Text() if one is None else Text(f"{one.sd:.2g}") for one in figures])]
+        return [("ours", mine), ("sd", [Text("" if one is None else _deviation(one)) for one in figures])]
     theirs = [Text() if one is None else Text(one.paper or NOTHING) for one in figures]
     apart = [
         Text() if one is None else Text(difference(one), style="bold red" if one.within is False else "cyan")
         for one in figures
     ]
     return [("ours", mine), ("paper", theirs), ("in se", apart)]
+
+
+def _deviation(figure: Figure) -> str:
+    return NOTHING if figure.sd is None else f"{figure.sd:.2g}"
 
 
 def _contrasts(contrasts: Sequence[ContrastFigure]) -> Table:

@@ -46,8 +46,8 @@ class Figure:
     key: str
     ours: float | None
     """Mean over the first seeds; None where no run has it."""
-    sd: float
-    """Standard deviation between runs."""
+    sd: float | None
+    """Standard deviation between runs; None with fewer than two."""
     lowest: float
     highest: float
     """The extremes over all runs."""

@@ -114,9 +114,9 @@ def _mean(plan: StudyPlan, runs: StudyRuns, cell: str, arm: str, key: str, *, wh
     first = [value for seed, value in found.items() if value is not None and seed < plan.seeds]
     every = [value for value in found.values() if value is not None]
     spread = _spread(plan, found)
-    sd = stdev(spread) if spread else 0.0
+    sd = stdev(spread) if spread else None
     if not first:
-        return Figure(cell, arm, key, None, 0.0, 0.0, 0.0, 0, None, None)
+        return Figure(cell, arm, key, None, None, 0.0, 0.0, 0, None, None)
     ours, low, high = fmean(first), None, None
     if len(first) > 1:
         half = t_quantile(0.975, len(first) - 1) * stdev(first) / len(first) ** 0.5
@@ -135,7 +135,8 @@ def _figure(plan: StudyPlan, runs: StudyRuns, cell: Cell, arm: str, column: Colu
     printed = column.paper.find(cell.facts, arm) if paper and column.paper is not None else None
     if printed is None or figure.ours is None:
         return figure
-    error = standard_error(figure.sd, figure.n, plan.study.paper_runs)
+    # Of one run nobody can say how far off it may be.
+    error = None if figure.sd is None else standard_error(figure.sd, figure.n, plan.study.paper_runs)
     figure = replace(figure, paper=printed, error=error)
     if column.bound is not None:
         bound = column.bound(cell)
@@ -143,8 +144,8 @@ def _figure(plan: StudyPlan, runs: StudyRuns, cell: Cell, arm: str, column: Colu
     if column.zero and float(printed) == 0:
         return replace(figure, rule="zero", within=figure.lowest == figure.highest == 0)
     assert figure.ours is not None
-    if not _spread(plan, runs.values(cell.name, arm, column.key)):
-        return replace(figure, error=None)  # of one run nobody can say how far off it may be
+    if error is None:
+        return figure
     return replace(figure, rule="errors", within=agrees(figure.ours, printed, error))
 
 

@@ -41,7 +41,7 @@ def _of_figures(study: Study, figures: Sequence[Figure]) -> Iterator[Spread]:
     facts = {cell.name: cell.facts for cell in study.cells}
     printed = {column.key: column.spread for column in study.columns if column.spread is not None}
     for one in figures:
-        if one.key in printed and one.spread_n and (paper := printed[one.key].find(facts[one.cell], one.arm)):
+        if one.key in printed and one.sd is not None and (paper := printed[one.key].find(facts[one.cell], one.arm)):
             yield _spread(one.cell, one.arm, one.key, one.sd, one.spread_n, paper, study.paper_runs)
 
 

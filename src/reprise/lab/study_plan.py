@@ -54,7 +54,7 @@ class StudyPlan:
 
     def __post_init__(self) -> None:
         as_int(self.seeds, "seeds", 1)
-        as_int(self.error_seeds, "error seeds", 2)
+        as_int(self.error_seeds, "error seeds", 1 if self.study.trains else 2)  # one seed has no deviation
 
     @classmethod
     def of(
@@ -73,7 +73,7 @@ class StudyPlan:
         """
         study = part_of(study, only, small=small)
         few = seeds if seeds is not None else 3 if small else study.seeds
-        many = max(2, few) if study.trains else 8 if small else 40  # an audit costs little
+        many = few if study.trains else 8 if small else 40  # an audit costs little
         return cls(study, few, many if error_seeds is None else error_seeds, small, source, only)
 
     @property

@@ -23,7 +23,8 @@ def found(outcome: StudyOutcome) -> str:
     """What the study's main contrasts say, in a sentence; of a study without any, how many runs it has."""
     main = [one for one in outcome.contrasts if one.contrast.main and one.found is not None]
     if not main:
-        return f"{len(outcome.runs.records):,} runs were measured, and each figure is a mean over seeds."
+        figure = "a mean over seeds" if outcome.plan.seeds > 1 else "that of one seed"
+        return f"{len(outcome.runs.records):,} runs were measured, and each figure is {figure}."
     names = list(dict.fromkeys(one.contrast.name for one in main))
     return "; ".join(_said(name, [one for one in main if one.contrast.name == name]) for name in names) + "."
 

@@ -172,7 +172,7 @@ def _measure_row(one: Figure, anchors: Anchors, *, paper: bool) -> list[TableCel
         row.append(TableCell(one.paper or "", theirs))
         row.append(TableCell(agreement(one), style=agreement(one)))
         row.append(TableCell(difference(one).removesuffix(" outside"), one.difference))
-    sd = number(one.sd, one.digits if one.paper is not None else 3) if one.n > 1 else "–"
+    sd = number(one.sd, one.digits if one.paper is not None else 3) if one.sd is not None else "–"
     return [*row, interval(one.low, one.high, one.digits), sd, f"{one.n}"]
 
 

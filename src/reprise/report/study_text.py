@@ -73,7 +73,7 @@ def _md_figure(figure: Figure | None, paper: bool) -> str:
     if figure is None:
         return ""
     if not paper:
-        return f"{ours(figure)} ({figure.sd:.2g})" if figure.n > 1 else ours(figure)
+        return ours(figure) if figure.sd is None else f"{ours(figure)} ({figure.sd:.2g})"
     if figure.paper is None:
         return ours(figure)
     cell = f"{ours(figure)} ({figure.paper}) {difference(figure)}".rstrip()

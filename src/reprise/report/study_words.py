@@ -116,8 +116,11 @@ def rules(outcome: StudyOutcome) -> list[str]:
     plan, used = outcome.plan, {one.rule for one in outcome.judged if not isinstance(one, Spread)}
     whole = not outcome.runs.missing
     said = [
-        f"Ours is the mean over seeds 0 to {plan.seeds - 1}, with its 95% interval; the standard deviation is that of "
-        f"{plan.error_seeds} seeds."
+        "Ours is the figure of seed 0 alone, without an interval"
+        + (f"; the standard deviation is that of {plan.error_seeds} seeds." if plan.error_seeds > 1 else ".")
+        if plan.seeds == 1
+        else f"Ours is the mean over seeds 0 to {plan.seeds - 1}, with its 95% interval; the standard deviation is "
+        f"that of {plan.error_seeds} seeds."
         if whole
         else f"Ours is the mean over those of seeds 0 to {plan.seeds - 1} whose run is there, n, with its 95% interval "
         "and the standard deviation between them."
@@ -167,7 +170,7 @@ def limits(outcome: StudyOutcome) -> list[str]:
             said.append(f"{len(found)} {word if len(found) == 1 else words} ({', '.join(found)})")
     cells = len({cell for (cell, _), group in runs.groups.items() if group.records})
     on = ", ".join([f"{cells} cell{'s' * (cells > 1)}", *said])
-    seeds = f"seeds 0 to {plan.seeds - 1}" if not runs.missing else f"up to {plan.seeds} seeds"
+    seeds = _seeds([*range(plan.seeds)]) if plan.seeds == 1 or not runs.missing else f"up to {plan.seeds} seeds"
     sentences = [f"The result is of {on}, and of {seeds}. It says nothing of others."]
     sentences.append(
         "This is the small form: other data and shorter streams than the paper's, chosen so that a laptop can run it. "
