@@ -28,6 +28,13 @@ def test_lanes_are_those_asked_for(executor, maker, gpus, lanes, monkeypatch, tm
     assert given["lanes"] == lanes
 
 
+def test_lanes_of_runs_that_do_not_train_are_refused(tmp_path):
+    """Whatever the device: there such runs need none, and it is not the user's choice that is wrong."""
+    audit = Run.of(learner=None, classes=5, steps=9)
+    with pytest.raises(WrongRequest, match="--lanes is for studies that train"):
+        make_executor(ExecutorOptions(lanes=3, device="cuda"), [audit], ImageSource(), Store(tmp_path), "cpu")
+
+
 @pytest.mark.parametrize(
     ("options", "device", "message"),
     [

@@ -17,6 +17,7 @@ from train.tinyruns import Thin, config, images, result
 
 from reprise.core.workers import NoMainGuard, WorkerLost
 from reprise.execute import Executor, Job, RunOutcome, gpus
+from reprise.execute.executor import share_of
 from reprise.execute.gpus import GPUs
 from reprise.execute.one import ImageSource
 from reprise.fleet import driver
@@ -319,7 +320,7 @@ class Drivers:
 def several(monkeypatch):
     monkeypatch.setattr(gpus, "Pool", Drivers)
     monkeypatch.setattr(Drivers, "lost", set(), raising=False)
-    monkeypatch.setattr(gpus, "SHARE", 3)
+    monkeypatch.setattr(gpus, "share_of", lambda _: 3)
     monkeypatch.setattr(torch, "set_num_threads", lambda _: None)
     return {"devices": ("cuda:0", "cuda:1")}
 
@@ -334,6 +335,19 @@ def test_runs_on_several_gpus_end_once_each(several):
     assert plainly(ends[audit])
     assert told == STEPS * 12
     assert {device for _, device, _ in Plainly.made} <= {"cuda:0", "cuda:1"}
+
+
+def test_with_few_lanes_a_gpu_is_given_few_runs_at_a_time(several, monkeypatch):
+    """Two fillings of its lanes: what it is given it begins, and keeps from the other one."""
+    monkeypatch.setattr(gpus, "share_of", share_of)
+    sizes, noted = [], gpus._noted
+    monkeypatch.setattr(
+        gpus, "_noted", lambda shares, given: (sizes.append(len(one)) or one for one in noted(shares, given))
+    )
+    ended(lanes=1, **several)
+    assert max(sizes) == 2
+    ended(**several)
+    assert max(sizes) == len(RUNS) < share_of(None)
 
 
 def test_what_is_not_to_be_made_is_not_sent_to_any_gpu(several):

@@ -215,7 +215,7 @@ def test_two_processes_that_drive_a_gpu_each_make_every_run_once(tmp_path):
     runs = [config(seed=seed, retrieval=name) for seed in range(4) for name in ("rpr", "iid")]
     store = Store(tmp_path)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gpus, "SHARE", 3)
+        patch.setattr(gpus, "share_of", lambda _: 3)
         source = ImageSource(images())
         ends = list(campaign(runs, GPUs(["cuda:0", "cuda:0"], source), store, images=source))
     assert {outcome.run for outcome in ends} == set(runs)

@@ -62,6 +62,8 @@ def test_with_fewer_lanes_fewer_runs_are_begun_ahead(monkeypatch):
     trained()
     assert asked[1] == asked[0] + 1
     assert asked[0] < asked[2]
+    trained([config(learner="er", retrieval="mir:6", seed=seed) for seed in range(3)], lanes=1)
+    assert asked[3] == 1  # whose plans are large
 
 
 def test_a_record_tells_the_times_that_the_plain_loops_does():

@@ -30,7 +30,8 @@ class ExecutorOptions:
     jobs: Annotated[int | None, arg(metavar="N", help_behavior_hint="")] = None
     """Processes to work with, or tasks of Ray: all cores unless told. The figures are the same."""
     lanes: Annotated[int | None, arg(metavar="N", help_behavior_hint="")] = None
-    """Runs at once on a GPU: as many as make all of them faster unless told. With fewer, each ends sooner."""
+    """Runs at once on a GPU's lanes: as many as make all of them faster unless told. With fewer, each ends sooner. Runs
+    that lanes cannot take go by --jobs."""
     executor: Annotated[str, arg(metavar="here|ray|slurm")] = "here"
     """Who makes the runs: this machine, a Ray cluster, or jobs of Slurm. The records are the same."""
     address: Annotated[str | None, arg(metavar="HOST:PORT|auto", constructor=str, help_behavior_hint="")] = None
@@ -64,6 +65,8 @@ def make_executor(
     ):
         if given and asked.executor not in meant:
             raise WrongRequest(f"{option} goes with --executor {' or '.join(meant)}, got --executor {asked.executor}")
+    if asked.lanes is not None and not any(run.trains for run in runs):
+        raise WrongRequest("--lanes is for studies that train")
     if asked.lanes is not None and (device == "cpu" if asked.executor == "here" else not asked.gpus):
         wanted = "--device cuda" if asked.executor == "here" else "--gpus 1 or more"
         raise WrongRequest(f"--lanes goes with {wanted}: lanes are of a GPU")

@@ -16,6 +16,11 @@ from reprise.runs.run import Run
 from reprise.track import Tracking
 
 
+def share_of(lanes: int | None) -> int:
+    """Runs that a GPU is given at a time, where others could take them: two fillings of its lanes."""
+    return 48 if lanes is None else 2 * lanes
+
+
 @dataclass(frozen=True)
 class Job:
     """How a run is to be made."""

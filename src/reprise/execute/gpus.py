@@ -18,7 +18,7 @@ from reprise.core.arguments import as_int
 from reprise.core.files import Record
 from reprise.core.plugins import load_modules, loaded_modules
 from reprise.core.workers import NoMainGuard, Pool, WorkerLost, portable
-from reprise.execute.executor import Executor, Job, Outcomes, RunOutcome, Start, Tick
+from reprise.execute.executor import Executor, Job, Outcomes, RunOutcome, Start, Tick, share_of
 from reprise.execute.one import ImageSource
 from reprise.execute.processes import Processes, cores
 from reprise.fleet.driver import Group, Uncaptured, out_of_memory, without_tensors
@@ -30,8 +30,6 @@ from reprise.runs.run import Run
 from reprise.track import Tracking, log_result
 from reprise.train.machine import find_device
 
-SHARE = 48
-"""Runs that one of several GPUs takes at a time: two fillings of its lanes."""
 ROOM = 6 << 30
 """Bytes of a GPU's memory that a process with a plain loop is given."""
 
@@ -146,9 +144,10 @@ class GPUs(Executor):
 
     def _on_several(self, runs: Sequence[Run], start: Start, tick: Tick) -> Outcomes:
         """Every GPU has a process, which is given runs of one kind, some at a time."""
+        size = share_of(self.lanes)
         kinds = together([run for run in runs if run.trains], lambda run: (source(run), lane_kind(run)))
         waiting = deque(
-            [kind[first : first + SHARE] for kind in kinds for first in range(0, len(kind), SHARE)]
+            [kind[first : first + size] for kind in kinds for first in range(0, len(kind), size)]
             + [[run] for run in runs if not run.trains]
         )
         ended: deque[RunOutcome] = deque()

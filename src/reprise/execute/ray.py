@@ -18,7 +18,7 @@ from typing import Any
 
 from reprise.core.arguments import as_int
 from reprise.core.plugins import loaded_modules
-from reprise.execute.executor import Executor, Job, Outcomes, RunOutcome, Start, Tick
+from reprise.execute.executor import Executor, Job, Outcomes, RunOutcome, Start, Tick, share_of
 from reprise.execute.one import ImageSource
 from reprise.execute.ray_cluster import connected, load_ray, make_mailbox, make_share
 from reprise.execute.remote import MakeExecutor, RemoteMaker, RemoteOutcome, absolute, on_cpu, on_gpu
@@ -26,8 +26,6 @@ from reprise.runs.errors import TrainingFailed
 from reprise.runs.images import source
 from reprise.runs.run import Run
 
-SHARE = 48
-"""Runs that a GPU takes at a time, at most: two fillings of its lanes."""
 GRACE = 2.0
 """Seconds that tasks which are cancelled have to clear away what they were writing."""
 _LOOK_EVERY = 0.25  # seconds between two looks at steps made
@@ -84,7 +82,7 @@ class Ray(Executor):
         lines = [self._line("CPU", self.on_cpu, waiting, num_cpus=1)] if waiting else []
         if on_gpus:
             lines.append(line := self._line("GPU", self.on_gpu, [], num_cpus=1, num_gpus=1))
-            line.waiting.extend(_alike(on_gpus, line.slots))
+            line.waiting.extend(_alike(on_gpus, line.slots, share_of(self.lanes)))
         return lines
 
     def _line(self, kind: str, executor: MakeExecutor, waiting: list[list[Run]], **needs: int) -> _Line:
@@ -98,12 +96,12 @@ class Ray(Executor):
         return _Line(partial(make.remote, ray.put(maker)), slots, deque(waiting))
 
 
-def _alike(runs: Sequence[Run], slots: int) -> Iterator[list[Run]]:
-    """Shares of runs that can go on one lane, so large that every GPU has one."""
+def _alike(runs: Sequence[Run], slots: int, most: int) -> Iterator[list[Run]]:
+    """Shares of runs that can go on one lane, of so many at most, and so large that every GPU has one."""
     from reprise.fleet.grouping import lane_kind, together
 
     for kind in together(runs, lambda run: (source(run), lane_kind(run))):
-        size = max(1, min(SHARE, -(-len(kind) // slots)))
+        size = max(1, min(most, -(-len(kind) // slots)))
         yield from (kind[first : first + size] for first in range(0, len(kind), size))
 
 

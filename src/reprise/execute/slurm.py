@@ -20,7 +20,7 @@ from typing import Any
 from reprise.core.arguments import as_int
 from reprise.core.extras import NotInstalled, not_installed
 from reprise.core.plugins import loaded_modules
-from reprise.execute.executor import Executor, Outcomes, RunOutcome, Start, Tick
+from reprise.execute.executor import Executor, Outcomes, RunOutcome, Start, Tick, share_of
 from reprise.execute.one import ImageSource
 from reprise.execute.remote import MakeExecutor, RemoteMaker, RemoteOutcome, Task, absolute, on_cpu
 from reprise.execute.slurm_job import ShareJob, on_cores, on_gpus, outcome_files
@@ -29,8 +29,8 @@ from reprise.runs.images import Root, source
 from reprise.runs.run import Run
 
 CLUSTERS = ("slurm", "local", "debug")
-PER_CORE, PER_GPU = 4, 48
-"""Runs that a job takes for each of its cores, and for each of its GPUs, unless told."""
+PER_CORE = 4
+"""Runs that a job takes for each of its cores, unless told."""
 _USUAL = {"name": "reprise", "timeout_min": 60, "cpus_per_task": 1}
 _OURS = ("nodes", "tasks_per_node", "gpus_per_node")
 _OF_THE_EXECUTOR = ("max_num_timeout", "max_pickle_size_gb", "python")
@@ -70,7 +70,7 @@ class Slurm(Executor):
         self.lanes = None if lanes is None else as_int(lanes, "lanes", 1)
         self.shared, self.look_every = shared, look_every
         self.executor, self.cores = _executor(self.folder, cluster, self.gpus, parameters)
-        usual = PER_GPU * self.gpus if self.gpus else PER_CORE * self.cores
+        usual = share_of(self.lanes) * self.gpus if self.gpus else PER_CORE * self.cores
         self.share = usual if share is None else as_int(share, "share", 1)
 
     def execute(self, runs: Sequence[Run], start: Start, tick: Tick) -> Outcomes:

@@ -180,7 +180,7 @@ class Group:
         """
         planners = min(planners or _PLANNERS, len(runs))
         slots = min(lanes or len(runs), _MOST_LANES * RUNS_PER_LANE)
-        ahead = 2 * planners + (0 if runs[0].scored else slots)  # plans with pools are large
+        ahead = min(2 * planners, slots) if runs[0].scored else 2 * planners + slots  # plans with pools are large
         with Plans(runs, Labels.of(self.images, runs[0]), planners, ahead, begin) as plans:
             self.data = self.data or self.images.fingerprints(runs[0])  # that of all: they use the same splits
             try:
