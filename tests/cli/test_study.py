@@ -270,6 +270,12 @@ def test_run_again_reuses_records_and_names_a_damaged_one(tmp_path: Path, capsys
         (["run", "gaps,all", "--out", "x"], "`all` stands alone, got 'gaps,all'"),
         (["run", "gaps,", "--out", "x"], "several studies are named with single commas between them, got 'gaps,'"),
         (["plan", "gaps,none.py", "--out", "x"], "there is no file 'none.py'"),
+        (["plan", "gaps", "--out", "x", "--jobs", "0"], "jobs must be 1 or more, got 0"),
+        (["plan", "gaps", "--out", "x", "--lanes", "2"], "--lanes is for studies that train"),
+        (
+            ["plan", "mask", "--small", "--out", "x", "--device", "cpu", "--lanes", "2"],
+            "--lanes goes with --device cuda",
+        ),
         (["run", "none.py", "--out", "x"], "there is no file 'none.py'"),
         (["status", "--out", "x"], "'x' holds no campaign"),
         (["run", "gaps"], "needs --out"),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from tyro.conf import FlagCreatePairsOff, arg
 
 from reprise.cli.errors import WrongRequest
+from reprise.core.arguments import as_int
 
 if TYPE_CHECKING:
     from reprise.execute import Executor
@@ -65,11 +66,10 @@ def make_executor(
     ):
         if given and asked.executor not in meant:
             raise WrongRequest(f"{option} goes with --executor {' or '.join(meant)}, got --executor {asked.executor}")
-    if asked.lanes is not None and not any(run.trains for run in runs):
-        raise WrongRequest("--lanes is for studies that train")
-    if asked.lanes is not None and (device == "cpu" if asked.executor == "here" else not asked.gpus):
-        wanted = "--device cuda" if asked.executor == "here" else "--gpus 1 or more"
-        raise WrongRequest(f"--lanes goes with {wanted}: lanes are of a GPU")
+    if asked.executor == "here":
+        check_lanes(asked.lanes, runs, device)
+    elif not asked.gpus:
+        check_lanes(asked.lanes, runs, "cpu", "--gpus 1 or more")
     if asked.executor == "ray":
         from reprise.execute.ray import Ray
 
@@ -82,6 +82,21 @@ def make_executor(
     from reprise.execute import choose
 
     return choose(runs, data=images.data, device=device, jobs=asked.jobs, lanes=asked.lanes)
+
+
+def check_numbers(**given: int | None) -> None:
+    """Numbers of processes or lanes, by the name of their option."""
+    for option, value in given.items():
+        if value is not None:
+            as_int(value, option, 1)
+
+
+def check_lanes(lanes: int | None, runs: Sequence[Run], device: str, wanted: str = "--device cuda") -> None:
+    """Lanes are of a GPU, and for runs that train."""
+    if lanes is not None and not any(run.trains for run in runs):
+        raise WrongRequest("--lanes is for studies that train")
+    if lanes is not None and device == "cpu":
+        raise WrongRequest(f"--lanes goes with {wanted}: lanes are of a GPU")
 
 
 def slurm_parameters(text: str | None) -> dict[str, Any]:

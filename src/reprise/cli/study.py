@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from tyro.conf import OmitArgPrefixes, arg
 
 from reprise.cli.errors import RunFailed, request
-from reprise.cli.executors import ExecutorOptions, make_executor
+from reprise.cli.executors import ExecutorOptions, check_numbers, make_executor
 from reprise.cli.options import go_on, read_time
 from reprise.cli.output import check_output, write_output
 from reprise.cli.study_request import Data, Flag, Folder, Name, Number, One, Only, Target, device_of, plans_of, runs_of
@@ -121,7 +121,6 @@ class StudyRun:
         from rich.text import Text
 
         from reprise.cli.fleet_display import fleet_screen
-        from reprise.core.arguments import as_int
         from reprise.execute.one import ImageSource
         from reprise.lab.distributions import lacking
         from reprise.lab.study_plan import execute_plans
@@ -129,9 +128,7 @@ class StudyRun:
         from reprise.track import Tracking
 
         plans = plans_of(self.name, self.small, self.seeds, self.error_seeds, self.data, _warn, self.only)
-        for option, value in (("jobs", self.by.jobs), ("lanes", self.by.lanes)):
-            if value is not None:
-                as_int(value, option, 1)
+        check_numbers(jobs=self.by.jobs, lanes=self.by.lanes)
         if self.json is not None and self.json != "-":
             check_output(self.json, "--json")
         images, store = ImageSource(None, self.data), Store(self.out)

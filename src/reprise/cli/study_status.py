@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 from tyro.conf import Positional, arg
 
 from reprise.cli.errors import WrongRequest, request
+from reprise.cli.executors import check_lanes, check_numbers
 from reprise.cli.output import write_output
 from reprise.cli.progress import say
 from reprise.cli.study_request import Data, Flag, Folder, Name, Number, Only, Target, device_of, plans_of, runs_of
@@ -61,6 +62,8 @@ class StudyTry:
     """Where to train."""
     jobs: Number = None
     """Processes to work with: all cores unless told."""
+    lanes: Number = None
+    """Runs at once on a GPU's lanes: as many as make all of them faster unless told."""
     time: Annotated[bool, arg(help_behavior_hint="(default: True)")] = True
     """Whether to try how long it takes."""
 
@@ -75,8 +78,10 @@ class StudyTry:
         plans = plans_of(self.name, self.small, self.seeds, self.error_seeds, self.data, say, self.only)
         images, store = ImageSource(None, self.data), Store(self.out)
         with request():
+            check_numbers(jobs=self.jobs, lanes=self.lanes)
             device = device_of(plans, self.device)
             runs = runs_of(plans, self.data)
+            check_lanes(self.lanes, runs, device)
             identities = identify(runs, images)
         for error in [found for found in identities.values() if isinstance(found, Exception)][:1]:
             raise WrongRequest(str(error)) from error
@@ -100,7 +105,7 @@ class StudyTry:
     def _estimated(self, missing: list[Run], images: ImageSource, device: str) -> str:
         from reprise.cli.study_display import spoken
 
-        found, where = _estimate(missing, images, device, self.jobs)
+        found, where = _estimate(missing, images, device, self.jobs, self.lanes)
         kinds = "1 kind of run" if len(found.kinds) == 1 else f"{len(found.kinds)} kinds of run"
         return f"About {spoken(found.seconds)} {where}, from a trial of {kinds}."
 
@@ -223,7 +228,9 @@ def _plain(status: CampaignStatus) -> dict[str, object]:
     }
 
 
-def _estimate(missing: list[Run], images: ImageSource, device: str, jobs: int | None) -> tuple[Estimate, str]:
+def _estimate(
+    missing: list[Run], images: ImageSource, device: str, jobs: int | None, lanes: int | None
+) -> tuple[Estimate, str]:
     from reprise.execute.processes import cores
     from reprise.lab.estimate import estimate, estimate_lanes
 
@@ -233,4 +240,5 @@ def _estimate(missing: list[Run], images: ImageSource, device: str, jobs: int | 
         return found, f"on {count} processes of this machine" if count > 1 else "in one process of this machine"
     from reprise.execute.gpus import GPUs
 
-    return estimate_lanes(missing, images, GPUs(device.split(","), images, jobs=jobs)), f"on {device}"
+    executor = GPUs(device.split(","), images, jobs=jobs, lanes=lanes)
+    return estimate_lanes(missing, images, executor, lanes), f"on {device}"

@@ -18,6 +18,7 @@ from reprise.streams import LabelStream
 
 WARM, STEPS, PATIENCE = 2, 12, 4.0  # steps not counted, steps timed, seconds for them
 SHORT, LONG = 4, 16  # images of a class in two trials of lanes; where a memory asks the network, after it is full
+LANES = 24  # runs of a trial at most, unless told: as many as lanes usually take
 MORE = 64  # stored examples, in the second trial of a memory that asks the network, beyond those of the first
 
 
@@ -56,7 +57,7 @@ def estimate(runs: Sequence[Run], images: ImageSource, *, jobs: int = 1) -> Esti
     return Estimate(tuple(kinds), max(1, min(jobs, len(runs))))
 
 
-def estimate_lanes(runs: Sequence[Run], images: ImageSource, executor: Executor, lanes: int = 24) -> Estimate:
+def estimate_lanes(runs: Sequence[Run], images: ImageSource, executor: Executor, lanes: int | None = None) -> Estimate:
     """How long runs take on a GPU's lanes: of each kind, short and longer runs are made, and compared.
 
     Audits need no GPU; one of each kind is made here.
@@ -68,7 +69,9 @@ def estimate_lanes(runs: Sequence[Run], images: ImageSource, executor: Executor,
             kinds.append(KindEstimate(kind[0], len(kind), steps, _audit_trial(kind[0], images) * len(kind)))
             continue
         full = _until_full(kind[0], images)
-        seconds = [_lane_trial(kind[0], executor, min(lanes, len(kind)), full + each) for each in (SHORT, LONG)]
+        seconds = [
+            _lane_trial(kind[0], executor, min(lanes or LANES, len(kind)), full + each) for each in (SHORT, LONG)
+        ]
         (few, first), (many, second) = seconds
         each_step = max(second - first, 1e-6) / max(many - few, 1)
         kinds.append(KindEstimate(kind[0], len(kind), steps, first + each_step * steps))
