@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 from tyro.conf import FlagCreatePairsOff, arg
 
 from reprise.cli.errors import WrongRequest
-from reprise.core.arguments import as_int
 
 if TYPE_CHECKING:
     from reprise.execute import Executor
@@ -82,13 +81,6 @@ def make_executor(
     from reprise.execute import choose
 
     return choose(runs, data=images.data, device=device, jobs=asked.jobs, lanes=asked.lanes)
-
-
-def check_numbers(**given: int | None) -> None:
-    """Numbers of processes or lanes, by the name of their option."""
-    for option, value in given.items():
-        if value is not None:
-            as_int(value, option, 1)
 
 
 def check_lanes(lanes: int | None, runs: Sequence[Run], device: str, wanted: str = "--device cuda") -> None:

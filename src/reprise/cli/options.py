@@ -110,6 +110,13 @@ def read_seeds(text: str) -> list[int]:
     return list(dict.fromkeys(found))
 
 
+def check_counts(**given: int | None) -> None:
+    """Processes, lanes and other numbers that are 1 or more if they are given, by the names of their options."""
+    for option, value in given.items():
+        if value is not None:
+            as_int(value, f"--{option}", 1)
+
+
 def read_time(text: str, option: str) -> float:
     """Seconds from text: a number of them, or hours, minutes and seconds.
 

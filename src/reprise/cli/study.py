@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 from tyro.conf import OmitArgPrefixes, arg
 
 from reprise.cli.errors import RunFailed, request
-from reprise.cli.executors import ExecutorOptions, check_numbers, make_executor
-from reprise.cli.options import go_on, read_time
+from reprise.cli.executors import ExecutorOptions, make_executor
+from reprise.cli.options import check_counts, go_on, read_time
 from reprise.cli.output import check_output, write_output
 from reprise.cli.study_request import Data, Flag, Folder, Name, Number, One, Only, Target, device_of, plans_of, runs_of
 from reprise.core.errors import reason
@@ -128,7 +128,7 @@ class StudyRun:
         from reprise.track import Tracking
 
         plans = plans_of(self.name, self.small, self.seeds, self.error_seeds, self.data, _warn, self.only)
-        check_numbers(jobs=self.by.jobs, lanes=self.by.lanes)
+        check_counts(jobs=self.by.jobs, lanes=self.by.lanes)
         if self.json is not None and self.json != "-":
             check_output(self.json, "--json")
         images, store = ImageSource(None, self.data), Store(self.out)

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 from tyro.conf import Positional, arg
 
 from reprise.cli.errors import WrongRequest, request
-from reprise.cli.executors import check_lanes, check_numbers
+from reprise.cli.executors import check_lanes
+from reprise.cli.options import check_counts
 from reprise.cli.output import write_output
 from reprise.cli.progress import say
 from reprise.cli.study_request import Data, Flag, Folder, Name, Number, Only, Target, device_of, plans_of, runs_of
@@ -78,7 +79,7 @@ class StudyTry:
         plans = plans_of(self.name, self.small, self.seeds, self.error_seeds, self.data, say, self.only)
         images, store = ImageSource(None, self.data), Store(self.out)
         with request():
-            check_numbers(jobs=self.jobs, lanes=self.lanes)
+            check_counts(jobs=self.jobs, lanes=self.lanes)
             device = device_of(plans, self.device)
             runs = runs_of(plans, self.data)
             check_lanes(self.lanes, runs, device)

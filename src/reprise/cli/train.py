@@ -15,7 +15,15 @@ from tyro.conf import arg
 
 from reprise.cli.devices import joined
 from reprise.cli.errors import RunFailed, WrongRequest, request
-from reprise.cli.options import choices, combinations, given_settings, read_seeds, read_time, run_options
+from reprise.cli.options import (
+    check_counts,
+    choices,
+    combinations,
+    given_settings,
+    read_seeds,
+    read_time,
+    run_options,
+)
 from reprise.cli.output import check_output, write_output
 from reprise.core.arguments import as_int
 from reprise.core.extras import not_installed
@@ -188,9 +196,7 @@ class Train(TrainOptions):
                 read_time(self.time_limit, "--time-limit")
                 if len(runs) == 1:
                     raise ValueError("--time-limit is for several runs: one that is begun is ended")
-            for option, value in (("--jobs", self.jobs), ("--lanes", self.lanes)):
-                if value is not None:
-                    as_int(value, option, 1)
+            check_counts(jobs=self.jobs, lanes=self.lanes)
             for run in {run.data: run for run in runs}.values():
                 check_data(run, self.data)
         for network in dict.fromkeys(run.network for run in runs if run.network is not None):

@@ -15,10 +15,13 @@ from reprise.core.files import Record
 from reprise.runs.run import Run
 from reprise.track import Tracking
 
+LANES = 24
+"""Runs that go at once on a GPU, where it is large and they are many."""
+
 
 def share_of(lanes: int | None) -> int:
     """Runs that a GPU is given at a time, where others could take them: two fillings of its lanes."""
-    return 48 if lanes is None else 2 * lanes
+    return 2 * (lanes or LANES)
 
 
 @dataclass(frozen=True)

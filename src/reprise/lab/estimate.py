@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from reprise.execute import Executor, Job
+from reprise.execute.executor import LANES
 from reprise.execute.one import ImageSource, audit
 from reprise.runs.images import first_of_each
 from reprise.runs.plan import make_stream
@@ -18,7 +19,6 @@ from reprise.streams import LabelStream
 
 WARM, STEPS, PATIENCE = 2, 12, 4.0  # steps not counted, steps timed, seconds for them
 SHORT, LONG = 4, 16  # images of a class in two trials of lanes; where a memory asks the network, after it is full
-LANES = 24  # runs of a trial at most, unless told: as many as lanes usually take
 MORE = 64  # stored examples, in the second trial of a memory that asks the network, beyond those of the first
 
 

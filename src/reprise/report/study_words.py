@@ -115,16 +115,7 @@ def rules(outcome: StudyOutcome) -> list[str]:
     """How figures are compared with the paper's, in sentences: those rules that were used."""
     plan, used = outcome.plan, {one.rule for one in outcome.judged if not isinstance(one, Spread)}
     whole = not outcome.runs.missing
-    said = [
-        "Ours is the figure of seed 0 alone, without an interval"
-        + (f"; the standard deviation is that of {plan.error_seeds} seeds." if plan.error_seeds > 1 else ".")
-        if plan.seeds == 1
-        else f"Ours is the mean over seeds 0 to {plan.seeds - 1}, with its 95% interval; the standard deviation is "
-        f"that of {plan.error_seeds} seeds."
-        if whole
-        else f"Ours is the mean over those of seeds 0 to {plan.seeds - 1} whose run is there, n, with its 95% interval "
-        "and the standard deviation between them."
-    ]
+    said = [_ours(plan, whole=whole)]
     theirs = plan.study.paper_runs
     if "errors" in used:
         mine = str(plan.seeds) if whole else "n"
@@ -154,6 +145,19 @@ def rules(outcome: StudyOutcome) -> list[str]:
             f"{ROUNDING} after a difference: more than {LIMIT} standard errors, which the paper's rounding allows."
         )
     return said
+
+
+def _ours(plan: StudyPlan, *, whole: bool) -> str:
+    """What our figures are, in a sentence; not `whole` where runs are missing."""
+    spread = f"; the standard deviation is that of {plan.error_seeds} seeds." if plan.error_seeds > 1 else "."
+    if plan.seeds == 1:
+        return f"Ours is the figure of seed 0 alone, without an interval{spread}"
+    if whole:
+        return f"Ours is the mean over seeds 0 to {plan.seeds - 1}, with its 95% interval{spread}"
+    return (
+        f"Ours is the mean over those of seeds 0 to {plan.seeds - 1} whose run is there, n, with its 95% interval "
+        "and the standard deviation between them."
+    )
 
 
 def limits(outcome: StudyOutcome) -> list[str]:
